@@ -1,0 +1,162 @@
+"""The Engine interface: what computes tokens, and what it declares that it can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from enum import Flag, IntEnum, auto
+from pathlib import Path
+from typing import TypeAlias
+
+from daemon.records import JSONObject, Message, Sampling, TokenTrace, Usage
+
+
+class Capability(Flag):
+    """What an engine can do. A recipe that needs more than this is refused, by name."""
+
+    NONE = 0
+    TOKEN_IDS = auto()  # token ids of prompt and completion
+    LOGPROBS = auto()  # log-probabilities at temperature 1, before truncation
+    LORA = auto()  # LoRA loaded into the running engine
+    SCORE = auto()  # log-probabilities of a given text (raw forward)
+    TRAINABLE = auto()  # the served weights are a local file that the trainer can read
+
+    def names(self) -> list[str]:
+        return [str(flag.name).lower() for flag in self]
+
+
+class Priority(IntEnum):
+    """Lower goes first, at token level."""
+
+    LIVE = 0
+    EVALUATION = 1
+    RUN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    id: str  # the name that clients send
+    context_tokens: int
+    path: Path | None = None  # the GGUF file; None for an upstream
+    sha256: str = ""
+    quantisation: str = ""
+    architecture: str = ""
+    template_sha256: str = ""
+    size_bytes: int = 0
+    parameters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoRA:
+    """Low-rank weights ready to load: a GGUF file, named by its sha256."""
+
+    id: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateRequest:
+    messages: tuple[Message, ...]
+    sampling: Sampling = field(default_factory=Sampling)
+    max_tokens: int | None = None  # None: until the model stops or the window is full; too large is clamped
+    tools: tuple[JSONObject, ...] = ()
+    lora: LoRA | None = None
+    priority: Priority = Priority.LIVE
+    extra: JSONObject = field(default_factory=dict)  # further request fields, for engines that pass them on
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of the reply. Streamed text never splits a character."""
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[JSONObject, ...] = ()  # OpenAI tool-call deltas, as they stream
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A long prompt is being read."""
+
+    done_tokens: int
+    total_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    finish_reason: str  # "stop", "length", "tool_calls"
+    usage: Usage
+    tokens: TokenTrace | None = None
+
+
+Event: TypeAlias = Delta | Progress | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What the engine does now, for `reef status`."""
+
+    state: str  # "starting", "ready", "restarting", "failed"
+    active: int = 0
+    queued: int = 0
+    loras: tuple[str, ...] = ()
+    restarts: int = 0
+    detail: str = ""
+
+
+class Engine(ABC):
+    """Computes tokens. Every implementation passes `tests/engine/contract.py`.
+
+    Errors of all calls: `EngineError` (not there, crashed: may be tried again), `Busy` (queue full),
+    `ContextOverflow`, `BadRequest` (names the field), `Unsupported` (a capability that is not declared).
+    """
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capability: ...
+
+    @property
+    @abstractmethod
+    def model(self) -> ModelInfo: ...
+
+    @property
+    @abstractmethod
+    def stats(self) -> Stats: ...
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Load the model; returns when it can answer."""
+
+    @abstractmethod
+    async def stop(self) -> None: ...
+
+    @abstractmethod
+    def generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+        """Yield deltas as they are computed, then exactly one `Finished`.
+
+        Closing the iterator early frees the place at once. Nothing is yielded before the request is valid,
+        so errors of admission are raised from the first step.
+        """
+
+    @abstractmethod
+    async def load_lora(self, lora: LoRA) -> None:
+        """Make `lora` ready; it is verified against the base model. Raises `DataError` for one that does not fit."""
+
+    @abstractmethod
+    async def unload_lora(self, lora_id: str) -> None:
+        """Free it once no sequence uses it."""
+
+    @abstractmethod
+    async def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        """Token ids of `text` as the engine splits it; `special` reads control tokens such as `<|im_end|>`."""
+
+    @abstractmethod
+    async def render(
+        self, messages: tuple[Message, ...], tools: tuple[JSONObject, ...] = (), *, add_generation_prompt: bool = True
+    ) -> list[int]:
+        """Token ids of a conversation under the model's own chat template."""
+
+    @abstractmethod
+    async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
+        """Log-probability (nats, temperature 1) of each token but the first, given those before it: `len(tokens) - 1` values."""

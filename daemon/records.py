@@ -1,0 +1,125 @@
+"""What several services exchange: messages, token traces, stored inferences and reports."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+"""Any JSON value."""
+JSONObject: TypeAlias = dict[str, JSON]
+Message: TypeAlias = JSONObject
+"""One message in OpenAI chat form: `role`, `content` (text, parts or null), `tool_calls`, `tool_call_id`, `reasoning_content`."""
+
+DEFAULT_SCENARIO = "default"
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_id(prefix: str) -> str:
+    """An id such as `rec_0ne6…`: sorts by creation time (48 bits of milliseconds), then 70 random bits."""
+    value = (int(time.time() * 1000) << 72) | secrets.randbits(70)
+    return f"{prefix}_" + "".join(_ALPHABET[(value >> shift) & 31] for shift in range(115, -1, -5))
+
+
+class Status(StrEnum):
+    """How a stored inference ended."""
+
+    OK = "ok"
+    ABORTED = "aborted"  # the client hung up; what was generated is kept
+    ERROR = "error"
+
+
+class TurnKind(StrEnum):
+    TURN = "turn"
+    ASIDE = "aside"  # a title, a summary, a commit message: belongs to the session, is no turn
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Sampler settings of one request, as applied. Temperature 0 is greedy."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0  # 0: off
+    min_p: float = 0.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repeat_penalty: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTrace:
+    """What the engine computed, token for token; the ground truth that recipes train on.
+
+    `prompt` holds the token ids of the effective prompt; `completion` and `logprobs` (nats, temperature 1, before
+    truncation) have one entry a generated token, the end-of-turn token included where it was sampled.
+    """
+
+    prompt: tuple[int, ...]
+    completion: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """One stored inference: both sides, and what answered it. Its id is the receipt."""
+
+    id: str
+    scenario: str
+    session: str
+    created_at: float  # seconds since the epoch
+    release_id: str
+    lora_id: str | None  # sha256 of the LoRA that answered; None: the base model
+    model: str
+    wire: str  # "chat", "responses", "messages"
+    messages: tuple[Message, ...]  # as the client sent them
+    effective_messages: tuple[Message, ...] | None  # after serving hints; None: unchanged
+    reply: Message
+    finish_reason: str
+    status: Status = Status.OK
+    kind: TurnKind = TurnKind.TURN
+    usage: Usage = field(default_factory=lambda: Usage(0, 0))
+    sampling: Sampling = field(default_factory=Sampling)
+    tokens: TokenTrace | None = None  # None: the engine gives none, or the text was redacted
+    request: JSONObject = field(default_factory=dict)  # the other request fields (tools, response_format, …)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
+    first_token_ms: float = 0.0
+    total_ms: float = 0.0
+    redactions: int = 0  # how many spans were replaced before storing
+    sequence: int = 0  # place in the scenario's stream; given by the store
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Feedback tied to receipts. `feedback` as an object may hold `correction` (the reply as it should have been) and `note`."""
+
+    id: str
+    scenario: str
+    created_at: float
+    references: tuple[str, ...] = ()
+    score: float | None = None
+    feedback: str | JSONObject | None = None
+    metadata: JSONObject = field(default_factory=dict)
+    sequence: int = 0
+
+    @property
+    def correction(self) -> str | None:
+        """The reply as the user would have had it, if the report says so."""
+        if isinstance(self.feedback, dict):
+            text = self.feedback.get("correction")
+            return text if isinstance(text, str) and text else None
+        return None

@@ -1,0 +1,47 @@
+"""Serving hints: the part of a harness that the gateway applies to a request."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from daemon.records import Message
+
+
+class Demonstration(BaseModel):
+    """One exchange shown before the user's own messages."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prompt: str
+    reply: str
+    source: str = ""
+    """The receipt that it came from."""
+
+
+class ServingHints(BaseModel):
+    """The content of `serving.json`. Empty hints leave a request as it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    system_prefix: str = ""
+    """Goes before the client's own system text."""
+    demonstrations: tuple[Demonstration, ...] = ()
+    sampling: dict[str, float] = Field(default_factory=dict)
+    """Defaults for what the client leaves open: temperature, top_p, top_k, min_p."""
+
+    def apply(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The effective prompt: prefix and demonstrations after the client's leading system messages, then the conversation.
+
+        Deterministic, so that a continued conversation keeps its prefix.
+        """
+        head = 0
+        while head < len(messages) and messages[head].get("role") in ("system", "developer"):
+            head += 1
+        leading = list(messages[:head])
+        if self.system_prefix:
+            leading.insert(0, {"role": "system", "content": self.system_prefix})
+        shown: list[Message] = []
+        for demonstration in self.demonstrations:
+            shown.append({"role": "user", "content": demonstration.prompt})
+            shown.append({"role": "assistant", "content": demonstration.reply})
+        return (*leading, *shown, *messages[head:])
