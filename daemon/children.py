@@ -1,0 +1,179 @@
+"""Child processes of the daemon: engine worker, run process, trainer.
+
+A child is started as `python -P -m MODULE ARGS…` in a session of its own, with a small environment that holds no
+token. It exchanges JSON objects with us, one a line, over its stdin and stdout; stderr goes to a log file. It dies
+with the daemon: the kernel kills it on Linux (`daemon.child_main.prepare`), and everywhere its stdin ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from daemon.errors import DataError, EngineError
+from daemon.records import JSONObject
+
+_LINE_LIMIT_BYTES = 256 << 20
+_LOG_LIMIT_BYTES = 8 << 20
+
+_PASSED = {"PATH", "HOME", "LANG", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
+_PASSED_PREFIXES = ("LC_", "OPENBLAS_", "OMP_", "MKL_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HF_", "TORCH_", "GGML_", "COVERAGE_")
+_SECRET_PARTS = ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "ACCESS_KEY")
+
+
+class ChildGone(EngineError):
+    """The child has ended or closed its stdin: what was sent did not arrive."""
+
+
+def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables that a child is given: an allow-list without secrets, then `extra`."""
+    passed = {
+        name: value
+        for name, value in os.environ.items()
+        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and not any(part in name for part in _SECRET_PARTS)
+    }
+    return {**passed, "PYTHONUNBUFFERED": "1", **(extra or {})}
+
+
+def signal_group(pid: int, number: signal.Signals) -> bool:
+    """Send a signal to the process group that `pid` leads; False if there is none any more."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # macOS answers so for a group that holds only zombies
+        return False
+    return True
+
+
+def _open_log(log: Path) -> BinaryIO:
+    """Open for appending; a log that has grown large is set aside first, so that two files bound the disk use."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.exists() and log.stat().st_size > _LOG_LIMIT_BYTES:
+        log.replace(log.with_name(log.name + ".1"))
+    return log.open("ab")
+
+
+class Child:
+    """One running child. Made by `Child.start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, module: str, log: Path) -> None:
+        self._process = process
+        self._module = module
+        self.pid = process.pid
+        self.log = log
+
+    @classmethod
+    async def start(
+        cls,
+        module: str,
+        args: Sequence[str],
+        *,
+        log: Path,
+        nice: int = 0,
+        env: Mapping[str, str] | None = None,
+    ) -> Child:
+        """Start `python -P -m module args…`; its group id equals its process id.
+
+        Start it from a thread that lives as long as the child may: on Linux the kernel ties a child's life to the thread that forked it.
+
+        Raises:
+            EngineError: the interpreter or the log file cannot be opened.
+        """
+        try:
+            with _open_log(log) as stderr:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    module,
+                    *args,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=stderr,
+                    env={**child_environment(env), "REEF_PARENT_PID": str(os.getpid())},
+                    start_new_session=True,
+                    limit=_LINE_LIMIT_BYTES,
+                )
+        except OSError as error:
+            raise EngineError(f"Cannot start {module}: {error.strerror or error}.", f"Check {log.parent} and free memory.") from error
+        if nice:
+            # At once, before its imports start threads of their own; they inherit it.
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, process.pid, nice)
+        return cls(process, module, log)
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative: the number of the signal that ended it."""
+        return self._process.returncode
+
+    async def send(self, message: JSONObject) -> None:
+        """Send one JSON object.
+
+        Raises:
+            ChildGone: the child has ended.
+        """
+        stdin = self._process.stdin
+        if stdin is None or stdin.is_closing() or self._process.returncode is not None:
+            raise ChildGone(f"{self._module} has ended.", f"Its log is {self.log}.")
+        try:
+            stdin.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+            await stdin.drain()
+        except (OSError, RuntimeError) as error:  # RuntimeError: the transport was closed meanwhile
+            raise ChildGone(f"{self._module} has ended.", f"Its log is {self.log}.") from error
+
+    async def messages(self) -> AsyncIterator[JSONObject]:
+        """Yield what the child sends, until it closes its stdout.
+
+        Raises:
+            DataError: a line is not a JSON object.
+        """
+        stdout = self._process.stdout
+        if stdout is None:
+            return
+        while True:
+            try:
+                line = await stdout.readline()
+                if not line.endswith(b"\n"):  # ended in the middle of a line: killed
+                    return
+                message = json.loads(line)
+            except ValueError as error:
+                raise DataError(f"{self._module} sent a line that is no message.", f"Its log is {self.log}.") from error
+            if not isinstance(message, dict):
+                raise DataError(f"{self._module} sent a line that is no message.", f"Its log is {self.log}.")
+            yield message
+
+    async def wait(self) -> int:
+        """Wait until it has ended; returns its exit code (negative: the signal)."""
+        return await self._process.wait()
+
+    def suspend(self) -> None:
+        """Stop its whole group where it stands."""
+        signal_group(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        signal_group(self.pid, signal.SIGCONT)
+
+    def close_stdin(self) -> None:
+        """Tell a child that reads messages that there are no more."""
+        if self._process.stdin is not None and not self._process.stdin.is_closing():
+            self._process.stdin.close()
+
+    async def terminate(self, grace_s: float = 5) -> None:
+        """End it and its group: SIGTERM, and after `grace_s` SIGKILL. Harmless if it has ended."""
+        self.close_stdin()
+        if self._process.returncode is None:
+            signal_group(self.pid, signal.SIGTERM)
+            signal_group(self.pid, signal.SIGCONT)  # a stopped process takes no SIGTERM
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), grace_s)
+        signal_group(self.pid, signal.SIGKILL)
+        await self._process.wait()

@@ -1,0 +1,114 @@
+"""A child talks in whole messages, holds no secret, can be stopped and resumed, and never outlives its parent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from daemon.children import Child, ChildGone, child_environment
+from daemon.records import JSONObject
+
+MODULE = "tests.engine.child_echo"
+ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+async def _start(tmp_path: Path, *args: str, nice: int = 0) -> tuple[Child, JSONObject]:
+    child = await Child.start(MODULE, args, log=tmp_path / "child.log", nice=nice, env=ENVIRONMENT)
+    return child, await anext(child.messages())
+
+
+def _state(pid: int) -> str:
+    """R, S, T, Z … as the kernel names it; empty if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+def _alive(pid: int) -> bool:
+    return _state(pid) not in ("", "Z")
+
+
+async def test_messages_go_both_ways_and_prints_go_to_the_log(tmp_path: Path) -> None:
+    child, hello = await _start(tmp_path, nice=3)
+    await child.send({"text": "für\nalle", "size": "x" * 300_000})
+    reply = await anext(child.messages())
+    assert reply["echo"] == {"text": "für\nalle", "size": "x" * 300_000}
+    assert hello["nice"] == 3
+    child.close_stdin()
+    assert await child.wait() == 0
+    assert "stray print" in (tmp_path / "child.log").read_text()
+
+
+async def test_no_token_reaches_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_TOKEN", "OPENAI_API_KEY", "REEF_OWNER", "CUDA_SECRET"):
+        monkeypatch.setenv(name, "s3cret")
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert "s3cret" not in child_environment().values()
+    assert child_environment()["OMP_NUM_THREADS"] == "2"
+
+
+async def test_a_crash_ends_the_messages_and_a_later_send_says_so(tmp_path: Path) -> None:
+    child, _ = await _start(tmp_path)
+    await child.send({"type": "crash"})
+    assert [message async for message in child.messages()] == []
+    assert await child.wait() == -signal.SIGKILL
+    with pytest.raises(ChildGone):
+        await child.send({})
+
+
+async def test_a_stopped_child_does_nothing_until_resumed(tmp_path: Path) -> None:
+    child, _ = await _start(tmp_path)
+    await child.send({"type": "count", "to": 30})
+    await anext(child.messages())
+    child.suspend()
+    await asyncio.sleep(0.1)
+    if sys.platform == "linux":
+        assert _state(child.pid) == "T"
+    child.resume()
+    child.close_stdin()
+    assert [m["value"] async for m in child.messages()][-1] == 29
+    await child.terminate()
+
+
+async def test_terminate_ends_a_stopped_child_that_ignores_sigterm_and_its_own_children(tmp_path: Path) -> None:
+    child, _ = await _start(tmp_path, "--deaf")
+    await child.send({"type": "grandchild"})
+    grandchild = (await anext(child.messages()))["pid"]
+    assert isinstance(grandchild, int)
+    child.suspend()
+    await child.terminate(grace_s=0.2)
+    assert child.returncode == -signal.SIGKILL
+    for _ in range(50):
+        if not _alive(grandchild):
+            break
+        await asyncio.sleep(0.02)
+    assert not _alive(grandchild)
+    await child.terminate()  # a second time is harmless
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's part is Linux's")
+def test_a_stopped_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, sys\nfrom pathlib import Path\nfrom daemon.children import Child\n"
+        "async def main():\n"
+        f"    child = await Child.start({MODULE!r}, [], log=Path({str(tmp_path / 'log')!r}), env={ENVIRONMENT!r})\n"
+        "    await anext(child.messages())\n    child.suspend()\n    print(child.pid, flush=True)\n    await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT})
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 5
+    while _alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _alive(pid)
