@@ -1,0 +1,251 @@
+"""A deterministic engine in this process, without a model. It passes the same contract suite as the real ones.
+
+Token ids are UTF-8 bytes; `<|im_start|>` and `<|im_end|>` are 256 and 257. The reply to a conversation is the first of `replies`
+whose key occurs in the last user message, else `echo: ` and that message. A LoRA changes the reply visibly: its own `lora_replies` first,
+else `[lora IDIDIDID] ` before what the base would have said. A LoRA file is any file that begins with the bytes `GGUF`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from daemon.engine.base import (
+    Capability,
+    Delta,
+    Engine,
+    Event,
+    Finished,
+    GenerateRequest,
+    LoRA,
+    ModelInfo,
+    Priority,
+    Stats,
+)
+from daemon.errors import BadRequest, Busy, ContextOverflow, DataError, ReefError, Unsupported
+from daemon.records import JSONObject, Message, TokenTrace, Usage
+
+START, END = 256, 257
+ALL = Capability.TOKEN_IDS | Capability.LOGPROBS | Capability.LORA | Capability.SCORE | Capability.TRAINABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A scripted reply that is more than text."""
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[JSONObject, ...] = ()
+
+
+def content_text(message: Message) -> str:
+    """The text of a message whose content is a string, parts or null."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def encode(text: str, *, special: bool = False) -> list[int]:
+    if not special:
+        return list(text.encode())
+    tokens: list[int] = []
+    for index, piece in enumerate(text.split("<|im_start|>")):
+        if index:
+            tokens.append(START)
+        for inner, part in enumerate(piece.split("<|im_end|>")):
+            if inner:
+                tokens.append(END)
+            tokens.extend(part.encode())
+    return tokens
+
+
+def render(messages: tuple[Message, ...], tools: tuple[JSONObject, ...], add_generation_prompt: bool) -> list[int]:
+    tokens: list[int] = []
+    if tools:
+        tokens += [START, *encode(f"tools\n{len(tools)}"), END, 10]
+    for message in messages:
+        tokens += [START, *encode(f"{message.get('role')}\n{content_text(message)}"), END, 10]
+    return [*tokens, START, *encode("assistant\n")] if add_generation_prompt else tokens
+
+
+class ScriptedEngine(Engine):
+    """See the module. Change its fields at any time; `requests` lists what was asked."""
+
+    def __init__(
+        self,
+        replies: Mapping[str, str | Reply] | None = None,
+        *,
+        lora_replies: Mapping[str, Mapping[str, str | Reply]] | None = None,
+        capabilities: Capability = ALL,
+        context_tokens: int = 65536,
+        model_path: Path | None = None,
+        streams: int = 64,
+        token_delay_s: float = 0.0,
+    ) -> None:
+        self.replies: dict[str, str | Reply] = dict(replies or {})
+        self.lora_replies: dict[str, dict[str, str | Reply]] = {key: dict(value) for key, value in (lora_replies or {}).items()}
+        self.token_delay_s = token_delay_s  # before each piece of about eight characters
+        self.fail_next: ReefError | None = None  # raised by the next call of generate, at admission
+        self.fail_after: tuple[int, ReefError] | None = None  # raised by the next generate after that many deltas
+        self.requests: list[GenerateRequest] = []
+        self.loaded: dict[str, LoRA] = {}
+        self.cancelled = 0
+        self.running = 0
+        self._streams = streams
+        self._capabilities = capabilities
+        self._state = "starting"
+        self._seen: dict[str | None, list[int]] = {}
+        self._model = ModelInfo(
+            id="scripted",
+            context_tokens=context_tokens,
+            path=model_path,
+            sha256="5c" * 32,
+            quantisation="F32",
+            architecture="scripted",
+            template_sha256="7e" * 32,
+            size_bytes=1,
+            parameters=1,
+        )
+
+    @property
+    def capabilities(self) -> Capability:
+        return self._capabilities
+
+    @property
+    def model(self) -> ModelInfo:
+        return self._model
+
+    @property
+    def stats(self) -> Stats:
+        return Stats(state=self._state, active=self.running, loras=tuple(self.loaded))
+
+    async def start(self) -> None:
+        self._state = "ready"
+
+    async def stop(self) -> None:
+        self._state = "stopped"
+
+    def generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+        self.requests.append(request)
+        return self._generate(request)
+
+    async def _generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+        failure, self.fail_next = self.fail_next, None
+        broken, self.fail_after = self.fail_after, None
+        if failure is not None:
+            raise failure
+        if self.running >= self._streams:
+            raise Busy("Too many requests are waiting.", "Try again in a moment.")
+        if request.max_tokens is not None and request.max_tokens < 1:
+            raise BadRequest("max_tokens must be at least 1.", param="max_tokens")
+        if request.lora is not None:
+            await self.load_lora(request.lora)
+        prompt = render(request.messages, request.tools, True)
+        wanted = len(prompt) + 1
+        if wanted > self._model.context_tokens:
+            raise ContextOverflow(f"maximum context length is {self._model.context_tokens} tokens, however you requested {wanted} tokens")
+        self.running += 1
+        finished = False
+        try:
+            async for event in self._reply(request, prompt, broken):
+                finished = isinstance(event, Finished)
+                yield event
+        finally:
+            self.running -= 1
+            if not finished:
+                self.cancelled += 1
+
+    async def _reply(self, request: GenerateRequest, prompt: list[int], broken: tuple[int, ReefError] | None) -> AsyncIterator[Event]:
+        lora_id = request.lora.id if request.lora else None
+        reply = self._script(request.messages, lora_id)
+        text, reason = reply.text, "tool_calls" if reply.tool_calls else "stop"
+        for stop in request.sampling.stop:
+            text = text.split(stop, 1)[0]
+        room = self._model.context_tokens - len(prompt)
+        limit = min(room, request.max_tokens or room)
+        completion = [*text.encode(), END]
+        if len(completion) > limit:
+            completion, reason = completion[:limit], "length"
+            text = bytes(completion).decode(errors="ignore")
+        if reply.reasoning:
+            yield Delta(reasoning=reply.reasoning)
+        pieces = [text[start : start + 8] for start in range(0, len(text), 8)]
+        for index, piece in enumerate(pieces):
+            if broken is not None and index == broken[0]:
+                raise broken[1]
+            await asyncio.sleep(self.token_delay_s)
+            yield Delta(text=piece)
+        if broken is not None and broken[0] >= len(pieces):
+            raise broken[1]
+        if reply.tool_calls:
+            yield Delta(tool_calls=tuple({"index": index, **call} for index, call in enumerate(reply.tool_calls)))
+        cached = self._common(lora_id, prompt)
+        self._seen[lora_id] = prompt + completion
+        has_ids = Capability.TOKEN_IDS in self._capabilities
+        logprobs = tuple(_logprob(token, lora_id) for token in completion)
+        trace = TokenTrace(tuple(prompt), tuple(completion), logprobs) if has_ids else None
+        yield Finished(reason, Usage(len(prompt), len(completion), cached), trace)
+
+    def _script(self, messages: tuple[Message, ...], lora_id: str | None) -> Reply:
+        asked = next((content_text(m) for m in reversed(messages) if m.get("role") == "user"), "")
+        own = self.lora_replies.get(lora_id or "", {})
+        for key, reply in own.items():
+            if key in asked:
+                return reply if isinstance(reply, Reply) else Reply(reply)
+        found = next((reply for key, reply in self.replies.items() if key in asked), f"echo: {asked}")
+        base = found if isinstance(found, Reply) else Reply(found)
+        if lora_id is None or own:
+            return base
+        return Reply(f"[lora {lora_id[:8]}] {base.text}", base.reasoning, base.tool_calls)
+
+    def _common(self, lora_id: str | None, prompt: list[int]) -> int:
+        """Tokens reused from the last prompt of the same LoRA; the last token of a prompt is always computed."""
+        count = 0
+        for old, new in zip(self._seen.get(lora_id, []), prompt[:-1], strict=False):
+            if old != new:
+                break
+            count += 1
+        return count
+
+    async def load_lora(self, lora: LoRA) -> None:
+        self._need(Capability.LORA)
+        try:
+            with lora.path.open("rb") as stream:
+                magic = stream.read(4)
+        except OSError as error:
+            raise DataError(f"The LoRA {lora.path} cannot be read.") from error
+        if magic != b"GGUF":
+            raise DataError(f"{lora.path} is no GGUF file.", "Convert it first.")
+        self.loaded[lora.id] = lora
+
+    async def unload_lora(self, lora_id: str) -> None:
+        self._need(Capability.LORA)
+        self.loaded.pop(lora_id, None)
+
+    async def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        self._need(Capability.TOKEN_IDS)
+        return encode(text, special=special)
+
+    async def render(
+        self, messages: tuple[Message, ...], tools: tuple[JSONObject, ...] = (), *, add_generation_prompt: bool = True
+    ) -> list[int]:
+        self._need(Capability.TOKEN_IDS)
+        return render(messages, tools, add_generation_prompt)
+
+    async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
+        self._need(Capability.SCORE)
+        if lora is not None:
+            await self.load_lora(lora)
+        return [_logprob(token, lora.id if lora else None) for token in tokens[1:]]
+
+    def _need(self, capability: Capability) -> None:
+        if capability not in self._capabilities:
+            raise Unsupported(f"This engine cannot do this: {capability.names()[0]}.")
+
+
+def _logprob(token: int, lora_id: str | None) -> float:
+    """Some negative number that depends on the token and on the LoRA."""
+    return -0.1 * (1 + token % 7) - (0.05 if lora_id else 0.0)
