@@ -1,0 +1,1 @@
+"""The adapter of pi, a coding agent from npm."""
