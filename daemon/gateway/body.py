@@ -1,0 +1,82 @@
+"""Reading a JSON body: bounded in bytes, in time, in nesting, and after decompression."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+
+from starlette.requests import ClientDisconnect, Request
+
+from daemon.errors import BadRequest, TooLarge
+from daemon.gateway.errors import UnsupportedMediaType
+from daemon.gateway.security import BODY_LIMIT_BYTES
+from daemon.records import JSON, JSONObject
+
+_CHUNK_TIMEOUT_S = 30.0
+_PARSE_IN_THREAD_BYTES = 256 << 10
+_GZIP_WBITS = 31
+
+
+class ClientGone(BadRequest):
+    """The client hung up while it was sending; nobody reads the answer."""
+
+
+async def read_json(request: Request, limit_bytes: int = BODY_LIMIT_BYTES) -> JSONObject:
+    """The request's body as a JSON object; an empty body is `{}`.
+
+    Raises:
+        BadRequest: not JSON, not an object, nested too deeply, or sent too slowly.
+        TooLarge: more than `limit_bytes`, before or after decompression.
+    """
+    data = await _read(request, limit_bytes)
+    if not data:
+        return {}
+    value = await asyncio.to_thread(parse_json, data) if len(data) > _PARSE_IN_THREAD_BYTES else parse_json(data)
+    if not isinstance(value, dict):
+        raise BadRequest("The body must be a JSON object.")
+    return value
+
+
+def parse_json(data: bytes) -> JSON:
+    """Strict JSON: no NaN, errors name the place."""
+    try:
+        value: JSON = json.loads(data, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise BadRequest(f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from error
+    except UnicodeDecodeError as error:
+        raise BadRequest("The body is not UTF-8 text.") from error
+    except RecursionError as error:
+        raise BadRequest("The body is nested too deeply.") from error
+    except ValueError as error:  # a number with too many digits
+        raise BadRequest(f"The body is not valid JSON: {error}.") from error
+    return value
+
+
+def _refuse_constant(name: str) -> JSON:
+    raise BadRequest(f"The body is not valid JSON: {name} is no JSON number.")
+
+
+async def _read(request: Request, limit_bytes: int) -> bytes:
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", ""):
+        raise UnsupportedMediaType(f"The content encoding {encoding!r} is not supported.", "Send the body plain or as gzip.")
+    decoder = zlib.decompressobj(_GZIP_WBITS) if encoding == "gzip" else None
+    parts = bytearray()
+    clock = asyncio.get_running_loop().time
+    try:
+        async with asyncio.timeout(_CHUNK_TIMEOUT_S) as deadline:
+            async for chunk in request.stream():
+                deadline.reschedule(clock() + _CHUNK_TIMEOUT_S)
+                parts += chunk if decoder is None else decoder.decompress(chunk, limit_bytes + 1 - len(parts))
+                if len(parts) > limit_bytes or (decoder is not None and decoder.unconsumed_tail):
+                    raise TooLarge(f"The body is larger than {limit_bytes / (1 << 20):g} MiB.")
+    except TimeoutError as error:
+        raise BadRequest(f"The body was not sent within {_CHUNK_TIMEOUT_S:g} s.") from error
+    except ClientDisconnect as error:
+        raise ClientGone("The client hung up.") from error
+    except zlib.error as error:
+        raise BadRequest("The body is not valid gzip.") from error
+    if decoder is not None and not decoder.eof:
+        raise BadRequest("The gzip body is cut short.")
+    return bytes(parts)

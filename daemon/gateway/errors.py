@@ -1,0 +1,103 @@
+"""Errors in the shape that each wire expects."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from enum import Enum
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daemon.errors import BadRequest, Busy, NotFound, ReefError
+from daemon.records import JSONObject
+
+_log = logging.getLogger("reef.http")
+_ANTHROPIC_PATH = re.compile(r"/v1/messages(/|$)")
+_OPENAI_PATH = re.compile(r"(^|/)v1(/|$)")
+_ANTHROPIC_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+
+class Shape(Enum):
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    REEF = "reef"
+
+
+class MethodNotAllowed(ReefError):
+    status, code = 405, "method_not_allowed"
+
+
+class UnsupportedMediaType(ReefError):
+    status, code = 415, "unsupported_media_type"
+
+
+def shape_of(path: str) -> Shape:
+    """The error shape of a path: by the wire route it ends in, `/reef/*` otherwise."""
+    if _ANTHROPIC_PATH.search(path):
+        return Shape.ANTHROPIC
+    return Shape.OPENAI if _OPENAI_PATH.search(path) else Shape.REEF
+
+
+def error_object(error: ReefError, shape: Shape) -> JSONObject:
+    """The JSON body that carries `error`."""
+    if shape is Shape.ANTHROPIC:
+        kind = _ANTHROPIC_TYPES.get(error.status, "api_error")
+        return {"type": "error", "error": {"type": kind, "message": str(error)}}
+    if shape is Shape.OPENAI:
+        kind = "invalid_request_error" if error.status < 500 and error.status not in (401, 403, 429) else error.code
+        return {"error": {"message": str(error), "type": kind, "param": error.param, "code": error.code}}
+    return {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+
+
+def json_response(content: JSONObject, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Compact JSON; text stays readable."""
+    # Lone surrogates can come in through JSON escapes; they must not break the answer.
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "surrogatepass")
+    return Response(data, status, headers, media_type="application/json")
+
+
+def error_response(error: ReefError, path: str, *, close: bool = False) -> Response:
+    """The response for `error`; `close` ends the connection (the body was not read)."""
+    headers = {"retry-after": str(error.retry_after_s)} if isinstance(error, Busy) else {}
+    if error.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if close:
+        headers["connection"] = "close"
+    return json_response(error_object(error, shape_of(path)), error.status, headers)
+
+
+async def on_reef_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, ReefError):
+        return await on_bug(request, error)
+    if error.status >= 500:
+        _log.warning("%s %s: %s", request.method, request.url.path, error)
+    return error_response(error, request.url.path)
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """Starlette's own 404 and 405."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    path = request.url.path
+    if status == 404:
+        return error_response(NotFound(f"There is no route {request.method} {path}.", "See the API reference for the routes."), path)
+    if status == 405:
+        return error_response(MethodNotAllowed(f"{path} does not take {request.method}.", "See the API reference for the routes."), path)
+    return error_response(BadRequest("The request could not be read."), path)
+
+
+async def on_bug(request: Request, error: Exception) -> Response:
+    """What nobody foresaw: logged with its traceback, answered without it."""
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return error_response(ReefError("Something went wrong inside Reef.", "The daemon's log has the details: reef logs."), request.url.path)

@@ -1,0 +1,127 @@
+"""The door: Host, Origin, token, size and content type are checked before a body is read.
+
+A web page in the user's browser can reach a loopback port. It cannot send the right Host after DNS rebinding, is betrayed by its Origin,
+cannot know the token, and cannot post JSON across origins without a preflight that is never answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from daemon.errors import BadRequest, Forbidden, ReefError, TooLarge, Unauthorized
+from daemon.gateway.errors import UnsupportedMediaType, error_response
+from daemon.tokens import Caller, Role, Tokens
+
+BODY_LIMIT_BYTES = 64 << 20
+_HEADER_LIMIT = 100
+_HEADER_LIMIT_BYTES = 64 << 10
+_OPEN_PATH = "/healthz"
+_CALLER = "reef.caller"
+_BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
+
+
+class Names:
+    """The Host and Origin values that this daemon answers to. Settings may be changed while it runs."""
+
+    def __init__(self, host: str, port: int, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = ()) -> None:
+        self._own = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        self._own.add(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        if port == 80:
+            self._own |= {name.removesuffix(":80") for name in self._own}
+        self.allow(allowed_hosts, allowed_origins)
+
+    def allow(self, hosts: Iterable[str], origins: Iterable[str]) -> None:
+        """Replace the configured names."""
+        self._hosts = self._own | {host.lower() for host in hosts}
+        self._origins = {f"http://{host}" for host in self._own} | {origin.lower().rstrip("/") for origin in origins}
+
+    def check(self, host: str | None, origin: str | None) -> None:
+        """Raise `Forbidden` for a name that is not ours."""
+        if host is None or host.lower() not in self._hosts:
+            hint = "Use 127.0.0.1 or localhost, or add it to server.allowed_hosts."
+            raise Forbidden(f"This daemon does not answer to the host name {host!r}.", hint)
+        if origin is not None and origin.lower().rstrip("/") not in self._origins:
+            shown = urlsplit(origin).netloc or origin
+            raise Forbidden(f"Requests from the web origin {shown!r} are not allowed.", "Add it to server.allowed_origins if you trust it.")
+
+
+def caller_of(request: Request) -> Caller:
+    """Whose token the request carried; the middleware has checked it."""
+    caller = request.scope.get(_CALLER)
+    if not isinstance(caller, Caller):
+        raise Unauthorized("The request was not authenticated.")
+    return caller
+
+
+class Security:
+    """ASGI middleware; outermost, so that nothing below it sees a request that it refused."""
+
+    def __init__(self, app: ASGIApp, *, tokens: Tokens, names: Names) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._names = names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # neither lifespan nor WebSockets are used; the server refuses an upgrade by itself
+        try:
+            scope[_CALLER] = self._admit(Request(scope))
+        except ReefError as error:
+            await error_response(error, scope["path"], close=True)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _admit(self, request: Request) -> Caller:
+        headers = request.headers
+        raw = request.scope["headers"]
+        if len(raw) > _HEADER_LIMIT or sum(len(name) + len(value) for name, value in raw) > _HEADER_LIMIT_BYTES:
+            raise TooLarge(f"The request has more than {_HEADER_LIMIT} headers or {_HEADER_LIMIT_BYTES >> 10} KiB of them.")
+        if len(headers.getlist("host")) > 1:
+            raise BadRequest("The request names its host twice.")
+        self._names.check(headers.get("host"), headers.get("origin"))
+        if headers.get("upgrade", "").lower() == "websocket":
+            raise BadRequest("WebSockets are not served here.", "Use HTTP with server-sent events.")
+        if request.url.path == _OPEN_PATH and request.method in ("GET", "HEAD"):
+            return Caller(Role.CLIENT)
+        caller = self._tokens.identify(_presented(request))
+        if caller is None:
+            missing = "The request has no token." if not _presented(request) else "The token is wrong."
+            raise Unauthorized(missing, "Send 'Authorization: Bearer TOKEN'; the client's token is in tokens/client of Reef's home.")
+        _check_reach(caller, request.url.path)
+        if request.method in _BODY_METHODS:
+            _check_body(request)
+        return caller
+
+
+def _presented(request: Request) -> str:
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and value.strip():
+        return value.strip()
+    return request.headers.get("x-api-key", "").strip()
+
+
+def _check_reach(caller: Caller, path: str) -> None:
+    """A run's token reaches the evaluation routes of its scenario and nothing else."""
+    if caller.role is Role.RUN and not path.startswith(f"/reef/scenarios/{caller.scenario}/evaluation/"):
+        raise Forbidden("A run's token reaches only the evaluation routes of its own scenario.")
+
+
+def _check_body(request: Request) -> None:
+    length = request.headers.get("content-length")
+    if length is not None:
+        if not length.isascii() or not length.isdigit():
+            raise BadRequest("The content-length header is not a number.")
+        if int(length) > BODY_LIMIT_BYTES:
+            raise TooLarge(f"The body is larger than {BODY_LIMIT_BYTES >> 20} MiB.")
+        if int(length) == 0:
+            return
+    elif "transfer-encoding" not in request.headers:
+        return
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise UnsupportedMediaType(f"The content type is {kind or 'missing'!r}.", "Send 'Content-Type: application/json'.")
+
