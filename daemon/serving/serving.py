@@ -1,0 +1,202 @@
+"""What serves now: the head of each scenario, and which release each session and each request in flight is on.
+
+A session keeps its release until it has been idle for a while; requests in flight keep theirs to the end. New sessions take the head.
+A LoRA is unloaded once no head, session or request uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from daemon.engine.base import Engine, LoRA
+from daemon.errors import NotFound, ReefError
+from daemon.serving.activity import Activity
+from daemon.serving.snapshot import ReleaseSource, Snapshot, base_snapshot
+
+_log = logging.getLogger("reef.serving")
+HEAD, BASE = "head", "base"
+
+
+class Lease:
+    """One request's hold on a snapshot. Release it exactly when the request has ended."""
+
+    def __init__(self, snapshot: Snapshot, serving: Serving, *, live: bool) -> None:
+        self.snapshot = snapshot
+        self._serving = serving
+        self._live = live
+        self._open = True
+
+    def release(self) -> None:
+        if self._open:
+            self._open = False
+            self._serving.close_lease(self, live=self._live)
+
+
+@dataclass(slots=True)
+class _Pin:
+    snapshot: Snapshot
+    used_at: float
+    in_flight: int = 0
+
+
+class Serving:
+    """See the module. Lives on the event loop; nothing in it blocks."""
+
+    def __init__(self, engine: Engine, releases: ReleaseSource, *, idle_s: float) -> None:
+        """`idle_s`: after so many seconds without a request a session takes the head again."""
+        self.idle_s = idle_s
+        self.activity = Activity()
+        self._engine = engine
+        self._releases = releases
+        self._heads: dict[str, Snapshot] = {}
+        self._pins: dict[tuple[str, str], _Pin] = {}
+        self._leases: dict[Lease, str] = {}  # → session
+        self._candidates: dict[tuple[str, str], Snapshot] = {}  # (run, name) → what a run wants evaluated
+        self._loaded: dict[str, LoRA] = {}
+        self._loading = asyncio.Lock()
+
+    @property
+    def heads(self) -> dict[str, Snapshot]:
+        """Scenario → what new sessions get."""
+        return dict(self._heads)
+
+    def head(self, scenario: str) -> Snapshot | None:
+        return self._heads.get(scenario)
+
+    async def install(self, snapshot: Snapshot) -> None:
+        """Make `snapshot` the head of its scenario. Its LoRA is loaded first; sessions under way stay where they are.
+
+        Raises:
+            DataError: the LoRA does not fit; the old head goes on.
+        """
+        await self._ensure_loaded(snapshot)
+        self._heads[snapshot.scenario] = snapshot
+        await self.sweep()
+
+    def remove(self, scenario: str) -> None:
+        """Serve this scenario no more."""
+        self._heads.pop(scenario, None)
+        for key in [key for key in self._pins if key[0] == scenario]:
+            del self._pins[key]
+
+    def offer(self, run_id: str, name: str, snapshot: Snapshot) -> None:
+        """Let a run's evaluation ask for its candidate by `name`, until `withdraw`."""
+        self._candidates[run_id, name] = snapshot
+
+    def withdraw(self, run_id: str) -> None:
+        for key in [key for key in self._candidates if key[0] == run_id]:
+            del self._candidates[key]
+
+    async def admit(self, scenario: str, session: str, pinned: str | None = None) -> Lease:
+        """Choose the snapshot for one live request.
+
+        Args:
+            session: its session keeps the release that it began with.
+            pinned: a release that the request names itself (`MODEL@r14`); it changes nothing for the session.
+
+        Raises:
+            NotFound: the scenario has no head, or there is no such release.
+        """
+        if pinned is not None:
+            snapshot = await self.resolve(scenario, pinned)
+        else:
+            snapshot = self._of_session(scenario, session)
+        self.activity.begin(scenario)
+        return await self._open_lease(snapshot, "" if pinned is not None else session, live=True)
+
+    async def borrow(self, scenario: str, name: str, run_id: str = "") -> Lease:
+        """A snapshot for evaluation: a release id, `head`, `base`, or a candidate of that run. Counts as no live request."""
+        return await self._open_lease(await self.resolve(scenario, name, run_id), "", live=False)
+
+    async def resolve(self, scenario: str, name: str, run_id: str = "") -> Snapshot:
+        """The snapshot that `name` means. Raises `NotFound`."""
+        candidate = self._candidates.get((run_id, name))
+        if candidate is not None:
+            return candidate
+        if name == BASE:
+            return base_snapshot(scenario)
+        head = self._heads.get(scenario)
+        if head is None:
+            raise NotFound(f"There is no scenario {scenario!r}.", "See the scenarios there are: reef status.")
+        if name in (HEAD, head.release_id):
+            return head
+        return await self._releases.snapshot(scenario, name)
+
+    def update_session(self, scenario: str, session: str) -> None:
+        """Let a session under way take the head with its next request."""
+        self._pins.pop((scenario, session), None)
+
+    async def sweep(self) -> None:
+        """Forget sessions that have gone idle and unload LoRAs that nobody uses. Call it now and then."""
+        limit = time.monotonic() - self.idle_s
+        for key in [key for key, pin in self._pins.items() if not pin.in_flight and pin.used_at < limit]:
+            del self._pins[key]
+        async with self._loading:
+            used = {snapshot.lora.id for snapshot in self._in_use() if snapshot.lora is not None}
+            for lora_id in [lora_id for lora_id in self._loaded if lora_id not in used]:
+                del self._loaded[lora_id]  # first, so that a request that comes now loads it again
+                try:
+                    await self._engine.unload_lora(lora_id)
+                except ReefError as error:
+                    _log.warning("Cannot unload LoRA %s: %s", lora_id[:12], error)
+
+    def close_lease(self, lease: Lease, *, live: bool) -> None:
+        """Called by `Lease.release`."""
+        session = self._leases.pop(lease)
+        if not live:
+            return
+        self.activity.end(lease.snapshot.scenario)
+        pin = self._pins.get((lease.snapshot.scenario, session))
+        if pin is not None:
+            pin.used_at = time.monotonic()
+            pin.in_flight = max(0, pin.in_flight - 1)
+
+    async def _open_lease(self, snapshot: Snapshot, session: str, *, live: bool) -> Lease:
+        lease = Lease(snapshot, self, live=live)
+        self._leases[lease] = session
+        try:
+            await self._ensure_loaded(snapshot)
+        except BaseException:
+            lease.release()
+            raise
+        return lease
+
+    def _of_session(self, scenario: str, session: str) -> Snapshot:
+        head = self._heads.get(scenario)
+        if head is None:
+            raise NotFound(f"There is no scenario {scenario!r}.", "See the scenarios there are: reef status.")
+        now = time.monotonic()
+        pin = self._pins.get((scenario, session))
+        if pin is None or (not pin.in_flight and now - pin.used_at > self.idle_s):
+            pin = self._pins[scenario, session] = _Pin(head, now)
+        pin.used_at = now
+        pin.in_flight += 1
+        return pin.snapshot
+
+    async def _ensure_loaded(self, snapshot: Snapshot) -> None:
+        lora = snapshot.lora
+        if lora is None or lora.id in self._loaded:
+            return
+        async with self._loading:
+            if lora.id not in self._loaded:
+                await self._engine.load_lora(lora)
+                self._loaded[lora.id] = lora
+
+    def _in_use(self) -> Iterator[Snapshot]:
+        yield from self._heads.values()
+        yield from self._candidates.values()
+        yield from (pin.snapshot for pin in self._pins.values())
+        yield from (lease.snapshot for lease in self._leases)
+
+
+async def sweep_forever(serving: Serving, every_s: float = 30.0) -> None:
+    """Run `sweep` until cancelled."""
+    while True:
+        await asyncio.sleep(every_s)
+        with contextlib.suppress(ReefError):
+            await serving.sweep()

@@ -1,0 +1,33 @@
+"""One immutable state that serves: what a release means to a request."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+from daemon.engine.base import LoRA
+from daemon.serving_hints import ServingHints
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A release, ready to answer. `release_id` is `base` for the base model without hints, or a run's candidate."""
+
+    scenario: str
+    release_id: str
+    lora: LoRA | None = None
+    hints: ServingHints = field(default_factory=ServingHints)
+    content_id: str = ""  # of everything that the release holds
+
+
+def base_snapshot(scenario: str) -> Snapshot:
+    """The base model alone."""
+    return Snapshot(scenario, "base")
+
+
+class ReleaseSource(ABC):
+    """Where serving finds releases that are not the head."""
+
+    @abstractmethod
+    async def snapshot(self, scenario: str, release_id: str) -> Snapshot:
+        """The snapshot of a release, its LoRA file on disk. Raises `NotFound` for an unknown one."""
