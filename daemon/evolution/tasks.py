@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -69,6 +69,8 @@ class Check(BaseModel):
                 Draft202012Validator.check_schema(schema)
             except SchemaError as error:
                 raise ValueError(f"this is no JSON schema: {error.message}") from error
+            if any(not reference.startswith("#") for reference in _references(schema)):
+                raise ValueError("a $ref must stay inside the schema: nothing is fetched")
         return schema
 
     @model_validator(mode="after")
@@ -145,6 +147,17 @@ def split_of(task_id: str) -> Split:
     """Where a task without `split` falls: decided by its id alone, so it never moves."""
     place = int.from_bytes(hashlib.sha256(task_id.encode()).digest()[:4]) / 2**32
     return Split.HELD_IN if place < 0.5 else Split.HELD_OUT if place < 0.8 else Split.SEALED
+
+
+def _references(schema: JSON) -> Iterator[str]:
+    if isinstance(schema, dict):
+        for key, value in schema.items():
+            if key in ("$ref", "$dynamicRef") and isinstance(value, str):
+                yield value
+            yield from _references(value)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)
 
 
 def load_tasks(folder: Path) -> TaskSet:

@@ -1,0 +1,147 @@
+"""Runs a command that may be hostile or broken: a checker over what a model wrote.
+
+It gets a working folder, a home folder that vanishes, an environment without secrets, limits of time, memory, file size and open files,
+and is killed with everything that it started. Under bubblewrap (where it is installed and works) it also has no network, its own
+process table, and may write to nothing but its folder; without, it runs as the user: `isolation()` says which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+_PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+_SECRET_PLACES = (".ssh", ".gnupg", ".aws", ".azure", ".config/gcloud", ".config/gh", ".kube", ".docker", ".mozilla", ".password-store")
+_SECRET_FILES = (".netrc", ".git-credentials", ".npmrc", ".pypirc")
+_OUTPUT_BYTES = 4096
+# A limit that this shell or system does not know is left out rather than failing the command.
+_LIMITS = (
+    'ulimit -c 0; ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; ulimit -f "$3" 2>/dev/null; ulimit -n "$4" 2>/dev/null; '
+    'shift 4; exec "$@"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    seconds: float = 60  # wall clock; processor time is held to the same
+    memory_bytes: int = 2 << 30  # address space of each process
+    file_bytes: int = 256 << 20  # each file that it writes, its output included
+    open_files: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the command ended."""
+
+    exit_code: int  # negative: the number of the signal that ended it
+    timed_out: bool
+    output: str  # the last 4 KiB of stdout and stderr together
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0 and not self.timed_out
+
+
+@cache
+def isolation() -> str:
+    """`bubblewrap`, or `limits only` where it is not installed or may not make namespaces."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return "limits only"
+    try:
+        trial = subprocess.run(
+            [program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all", "--die-with-parent", "true"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "limits only"
+    return "bubblewrap" if trial.returncode == 0 else "limits only"
+
+
+def run(command: Sequence[str], folder: Path, *, stdin: bytes = b"", limits: Limits | None = None, hidden: Sequence[Path] = ()) -> Outcome:
+    """Run `command` in `folder`; returns when it and everything that it started has ended.
+
+    Args:
+        folder: the working folder, the only place that it may write to (enforced under bubblewrap).
+        hidden: files and folders that it must not read (under bubblewrap), such as Reef's own home.
+    """
+    limits = limits or Limits()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="reef-sandbox-") as scratch, tempfile.TemporaryFile() as output:
+        home = Path(scratch)
+        arguments = [
+            "/bin/sh", "-c", _LIMITS, "sh",
+            str(max(1, round(limits.seconds) + 1)), str(limits.memory_bytes // 1024), str(limits.file_bytes // 512), str(limits.open_files),
+            *command,
+        ]  # fmt: skip
+        if isolation() == "bubblewrap":
+            arguments = [*_bubblewrap(folder, home, hidden), *arguments]
+        try:
+            process = subprocess.Popen(
+                arguments,
+                cwd=folder,
+                env=_environment(home),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return Outcome(127, False, f"cannot be started: {error.strerror}", time.monotonic() - started)
+        timed_out = False
+        try:
+            process.communicate(stdin, timeout=limits.seconds)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        finally:
+            _kill_all(process)
+        output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_BYTES))
+        text = output.read().decode(errors="replace")
+        return Outcome(process.returncode, timed_out, text, time.monotonic() - started)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    return {"PATH": os.defpath, **passed, "HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _bubblewrap(folder: Path, home: Path, hidden: Sequence[Path]) -> list[str]:
+    user = Path.home()
+    wrapped = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-all"]
+    wrapped += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    for place in (*(user / name for name in (*_SECRET_PLACES, *_SECRET_FILES)), *hidden):
+        if place.is_dir():
+            wrapped += ["--tmpfs", str(place.resolve())]
+        elif place.is_file():
+            wrapped += ["--ro-bind", "/dev/null", str(place.resolve())]
+    for place in (folder, home):  # last: they may lie inside what was hidden
+        wrapped += ["--bind", str(place), str(place)]
+    return [*wrapped, "--chdir", str(folder), "--"]
+
+
+def _kill_all(process: subprocess.Popen[bytes]) -> None:
+    """Kill the command, its group, and what left the group but is still its descendant; then reap it."""
+    descendants: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error):
+        descendants = psutil.Process(process.pid).children(recursive=True)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for child in descendants:
+        with contextlib.suppress(psutil.Error):
+            child.kill()
+    process.wait()
