@@ -76,7 +76,9 @@ class Runtime:
             return
         npm = shutil.which("npm")
         if npm is None:
-            raise NotFound("npm was not found, and pi comes from npm.", "Install Node.js with npm (any version), then run `reef install pi` again.")
+            raise NotFound(
+                "npm was not found, and pi comes from npm.", "Install Node.js with npm (any version), then run `reef install pi` again."
+            )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.log.write_text("", encoding="utf-8")
@@ -97,6 +99,8 @@ class Runtime:
                     command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=_INSTALL_TIMEOUT_S, check=False
                 )
         except subprocess.TimeoutExpired as error:
-            raise EngineError(f"npm did not finish within {_INSTALL_TIMEOUT_S // 60} minutes.", f"Read {self.log}, then try again.") from error
+            raise EngineError(
+                f"npm did not finish within {_INSTALL_TIMEOUT_S // 60} minutes.", f"Read {self.log}, then try again."
+            ) from error
         if done.returncode != 0:
             raise EngineError(f"npm could not install {arguments[-1]}.", f"Read {self.log}; is the network there?")

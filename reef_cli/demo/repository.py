@@ -1,0 +1,147 @@
+"""The demo's workload from the history of a git repository of the user's: what changed → the subject that was written.
+
+Read with the user's own git, without running anything that the repository configures (no textconv, no external
+diff, no hooks). The form to learn is the one that most of the subjects share.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reef_cli.demo.workload import Correction, Workload
+
+_CORRECTIONS, _HELD_OUT, _HELD_IN, _SEALED = 8, 24, 12, 4
+_FEWEST = _CORRECTIONS + 20 + 4
+_COMMITS_READ = 600
+_DIFF_LINES = 6
+_LINE_CHARACTERS = 100
+_FILES_SHOWN = 6
+_COMMON = 0.8
+"""A trait that this share of the subjects has counts as the form of all."""
+
+_CONVENTIONAL = r"(?:feat|fix|docs|style|refactor|perf|test|build|ci|chore|revert)(?:\([^)\n]{1,40}\))?!?: \S"
+_AREA = r"[\w./*{},-]{2,40}: \S"
+
+_AS_TEXT = ("--numstat", "--patch", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+
+
+class RepositoryError(Exception):
+    """The history cannot be used; the text says why and what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    subject: str
+    change: str  # files with their added and removed lines, then a few changed lines
+
+
+def workload_of(repository: Path, shipped: Workload) -> Workload:
+    """Build a workload from the newest commits; the unrelated prompts are the shipped ones.
+
+    Raises:
+        RepositoryError: no git, no repository, or too short a history.
+    """
+    commits = read_commits(repository)
+    if len(commits) < _FEWEST:
+        raise RepositoryError(
+            f"{repository} has {len(commits)} usable commits (one parent, a subject of its own, text files); the demo needs {_FEWEST}."
+        )
+    pattern, name = form_of([commit.subject for commit in commits])
+    matching = [commit for commit in commits if re.search(pattern, commit.subject)]
+    if len(matching) < _CORRECTIONS:
+        raise RepositoryError(f"Fewer than {_CORRECTIONS} subjects of {repository} share a form ({name}); there is nothing to learn from.")
+    taught = matching[:_CORRECTIONS]
+    rest = [commit for commit in commits if commit not in taught]
+    random.Random(0).shuffle(rest)
+    prompts = [_prompt(commit) for commit in rest]
+    held_out = prompts[:_HELD_OUT]
+    held_in = prompts[_HELD_OUT : _HELD_OUT + _HELD_IN]
+    sealed = prompts[_HELD_OUT + _HELD_IN : _HELD_OUT + _HELD_IN + _SEALED]
+    if len(held_in) < 4:
+        held_out, held_in, sealed = prompts[:20], prompts[20:], []
+    return replace(
+        shipped,
+        source=f"the newest {len(commits)} commits of {repository}; the form: {name}",
+        corrections=tuple(Correction(_prompt(commit), commit.subject) for commit in taught),
+        held_in=tuple(held_in),
+        held_out=tuple(held_out),
+        sealed=tuple(sealed),
+        pattern=pattern,
+    )
+
+
+def form_of(subjects: list[str]) -> tuple[str, str]:
+    """A pattern that most subjects match and prose does not, and its name in words."""
+
+    def share(pattern: str) -> float:
+        return sum(re.search(pattern, subject) is not None for subject in subjects) / len(subjects)
+
+    lengths = sorted(len(subject) for subject in subjects)
+    longest = max(50, lengths[int(len(lengths) * 0.95)])
+    ending, ending_name = (r"(?<!\.)", ", no full stop") if share(r"[^.]\Z") >= _COMMON else ("", "")
+    forms = ((_CONVENTIONAL, "type(scope): text"), (_AREA, "area: text"), ("[A-Z]", "a capital first"), ("[a-z]", "lower case first"))
+    start, name = next((form for form in forms if share(rf"\A{form[0]}") >= _COMMON), (r"\S", "anything"))
+    return rf"\A(?={start})[^\n]{{8,{longest}}}{ending}\s*\Z", f"{name}, one line of at most {longest} characters{ending_name}"
+
+
+def read_commits(repository: Path) -> list[Commit]:
+    """The newest commits with one parent, newest first; a subject that occurs twice counts once."""
+    log = _git(repository, ["log", f"--max-count={_COMMITS_READ}", "--no-merges", "--min-parents=1", "--format=%x00%s%x01", *_AS_TEXT])
+    commits: list[Commit] = []
+    seen: set[str] = set()
+    for entry in log.split("\0")[1:]:
+        subject, _, body = entry.partition("\x01")
+        subject = subject.strip()
+        change = summarise(body)
+        if change and 8 <= len(subject) <= 120 and subject.lower() not in seen:
+            seen.add(subject.lower())
+            commits.append(Commit(subject, change))
+    return commits
+
+
+def summarise(body: str) -> str:
+    """Files with counts, then the first changed lines; empty for a change without text."""
+    counts = re.findall(r"^(\d+)\t(\d+)\t(.+)$", body, re.MULTILINE)
+    if not counts or len(counts) > 30:
+        return ""
+    names = [f"{path} (+{added} -{removed})" for added, removed, path in counts[:_FILES_SHOWN]]
+    if len(counts) > _FILES_SHOWN:
+        names.append(f"and {len(counts) - _FILES_SHOWN} more files")
+    lines = re.findall(r"^[+-](?![+-]{2} )\s*\S.*$", body, re.MULTILINE)
+    shown = [line[:_LINE_CHARACTERS] for line in lines[:_DIFF_LINES]]
+    return "; ".join(names) + ("\n" + "\n".join(shown) if shown else "")
+
+
+def _prompt(commit: Commit) -> str:
+    return f"Write a commit message for this change: {commit.change}"
+
+
+def _git(repository: Path, arguments: list[str]) -> str:
+    git = shutil.which("git")
+    if git is None:
+        raise RepositoryError("git was not found. Install it, or run `reef demo` without --repo.")
+    command = [
+        git,
+        "-C",
+        str(repository),
+        "-c",
+        "core.quotepath=off",
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "log.showSignature=false",
+        *arguments,
+    ]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise RepositoryError(f"git took over two minutes to read {repository}.") from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise RepositoryError(f"{repository} cannot be read: {said[-1] if said else 'git failed'}.")
+    return done.stdout.decode("utf-8", errors="replace")
