@@ -1,0 +1,137 @@
+"""Speaks HTTP with the daemon. Every failure is a sentence with a hint.
+
+Uses the standard library alone: httpx would take three times as long to import as a whole command runs.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+from urllib.parse import quote, urlencode
+
+from daemon import __version__
+from daemon.errors import BadRequest, Conflict, EngineError, Forbidden, NotFound, ReefError, Unauthorized
+from daemon.paths import Home
+from reef_cli import running
+from reef_cli.locations import home as default_home
+
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+JSONObject: TypeAlias = dict[str, JSON]
+
+_TIMEOUT_S = 60.0
+_ERRORS: Mapping[int, type[ReefError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    503: EngineError,
+}
+
+
+class Client:
+    """One home's daemon, asked with the owner's token: whoever can read that file is the owner."""
+
+    def __init__(self, home: Home | None = None) -> None:
+        """Raises `NotFound` if no daemon runs, `Unauthorized` if there is no token to read."""
+        self.home = home or default_home()
+        self.daemon = running.require(self.home)
+        if self.daemon.version != __version__:
+            print(
+                f"Note: the daemon is version {self.daemon.version}, this command {__version__}. To renew it: reef down && reef up",
+                file=sys.stderr,
+            )
+        try:
+            self._token = self.home.owner_token.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            hint = "Run this as the user who ran `reef init`, or make a token: reef init --yes"
+            raise Unauthorized(f"Cannot read {self.home.owner_token}: {error.strerror}.", hint) from error
+
+    def get(self, path: str, query: Mapping[str, str | int | None] | None = None) -> JSONObject:
+        present = {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
+        return self._ask("GET", f"{path}?{urlencode(present)}" if present else path)
+
+    def post(self, path: str, body: JSONObject, timeout_s: float = _TIMEOUT_S) -> JSONObject:
+        return self._ask("POST", path, body, timeout_s)
+
+    def delete(self, path: str) -> JSONObject:
+        return self._ask("DELETE", path)
+
+    def events(self, path: str, after: int = 0) -> Iterator[JSONObject]:
+        """Server-sent events, each with its `cursor`, until the daemon ends the stream.
+
+        Raises:
+            EngineError: the connection broke; ask again with `after` = the last cursor seen.
+        """
+        connection, response = self._send("GET", f"{path}?after={after}", None, None)
+        try:
+            cursor, data = after, list[str]()
+            for raw in response:
+                line = raw.decode("utf-8", "replace").rstrip("\r\n")
+                if line.startswith("id:"):
+                    cursor = int(line[3:].strip() or cursor)
+                elif line.startswith("data:"):
+                    data.append(line[5:].strip())
+                elif not line and data:
+                    event = json.loads("\n".join(data))
+                    data.clear()
+                    if isinstance(event, dict):
+                        yield {"cursor": cursor, **event}
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise EngineError("The connection to the daemon broke.", "See what it says: reef logs") from error
+        finally:
+            connection.close()
+
+    def _ask(self, method: str, path: str, body: JSONObject | None = None, timeout_s: float = _TIMEOUT_S) -> JSONObject:
+        connection, response = self._send(method, path, body, timeout_s)
+        try:
+            parsed = json.loads(response.read() or b"{}")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise EngineError(f"The daemon's answer to {path} cannot be read.", "See what it says: reef logs") from error
+        finally:
+            connection.close()
+        return parsed if isinstance(parsed, dict) else {"items": parsed}
+
+    def _send(
+        self, method: str, path: str, body: JSONObject | None, timeout_s: float | None
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection(self.daemon.host, self.daemon.port, timeout=timeout_s)
+        headers = {"authorization": f"Bearer {self._token}", "accept": "application/json", "user-agent": f"reef/{__version__}"}
+        payload = None
+        if body is not None:
+            headers["content-type"] = "application/json"
+            payload = json.dumps(body).encode()
+        try:
+            connection.request(method, path, payload, headers)
+            response = connection.getresponse()
+        except TimeoutError as error:
+            raise EngineError(f"The daemon did not answer within {timeout_s:.0f} s.", "See what it does: reef logs") from error
+        except (OSError, http.client.HTTPException) as error:
+            hint = f"It should listen at {self.daemon.url} (process {self.daemon.pid}); see what it says: reef logs"
+            raise EngineError("The daemon does not answer.", hint) from error
+        if response.status >= 400:
+            text = response.read(1 << 16)
+            connection.close()
+            raise _error(response.status, text, path)
+        return connection, response
+
+
+def segment(name: str) -> str:
+    """One part of a path, whatever a person typed."""
+    return quote(name, safe="")
+
+
+def scenario_path(scenario: str, *parts: str) -> str:
+    return "/".join(("/reef/scenarios", segment(scenario), *(segment(part) for part in parts)))
+
+
+def _error(status: int, text: bytes, path: str) -> ReefError:
+    kind = _ERRORS.get(status, ReefError)
+    try:
+        error = json.loads(text)["error"]
+        return kind(str(error["message"]), str(error.get("hint") or ""))
+    except (ValueError, KeyError, TypeError):
+        return kind(f"The daemon answered {path} with status {status}.", "See what it says: reef logs")

@@ -1,0 +1,67 @@
+"""Assembles the typer app; no logic. `reef` starts here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+import typer
+
+from reef_cli.error_handler import run
+from reef_cli.verbs import VERBS
+
+HELP = """Turn your local inference server into a learner.
+
+Coding agents and editors talk to Reef as to any OpenAI endpoint. It records what happens, learns from it between
+sessions, and publishes each improvement as a release that can be compared and taken back.
+
+\b
+Start:
+  reef init          answer one question, then
+  reef up            start the daemon, then
+  reef status        see what serves and where to point your editor
+"""
+
+
+def build_app(load: Sequence[str]) -> typer.Typer:
+    """The app with every verb listed; only the verbs named in `load` are imported and can run."""
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, help=HELP)
+    app.callback()(_options)
+    for verb in VERBS:
+        if verb.name in load:
+            function = verb.load()
+            app.command(verb.name, help=f"{verb.sentence}\n\n{_details(function)}", short_help=verb.sentence)(function)
+        else:
+            app.command(verb.name, short_help=verb.sentence)(_not_loaded)
+    return app
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 what the user can mend, 3 a bug, 130 Ctrl-C."""
+    arguments = sys.argv[1:] or ["--help"]
+    app = build_app([argument for argument in arguments if not argument.startswith("-")][:1])
+    sys.exit(run(app, arguments))
+
+
+def _options(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop.", callback=lambda value: _version(value)),
+) -> None:
+    """Options before the verb."""
+
+
+def _version(value: bool) -> None:
+    if value:
+        from daemon import __version__
+
+        typer.echo(f"reef {__version__}")
+        raise typer.Exit
+
+
+def _not_loaded() -> None:
+    """Stand in for a verb that was not typed; it is listed, and never runs."""
+
+
+def _details(function: Callable[..., None]) -> str:
+    import inspect
+
+    return inspect.getdoc(function) or ""

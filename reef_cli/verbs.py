@@ -1,0 +1,54 @@
+"""The verbs, in the order in which the help shows them, each with its one sentence.
+
+A verb's file, `commands/<verb>.py`, is imported only when that verb is typed, so that `reef --help` stays quick.
+Its function's docstring continues this sentence: details, then examples.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    name: str
+    panel: str
+    sentence: str
+
+    def load(self) -> Callable[..., None]:
+        """Import the verb's file and return its function."""
+        function = vars(importlib.import_module(f"reef_cli.commands.{self.name}"))[self.name]
+        if not callable(function):
+            raise TypeError(f"reef_cli.commands.{self.name} has no function {self.name}")
+        return function  # type: ignore[no-any-return]  # typer reads its signature
+
+
+START, DAEMON, FEEDBACK, LEARN, RELEASES = "Start", "Daemon", "Sessions and feedback", "Learning", "Releases"
+
+VERBS = (
+    Verb("init", START, "Set up Reef's home: the engine, the configuration and the tokens."),
+    Verb("demo", START, "Play the whole loop on real input, in a temporary home."),
+    Verb("install", START, "Install a coding agent that works on the model that Reef serves."),
+    Verb("doctor", START, "Check everything that Reef needs, and say what to type where something is missing."),
+    Verb("serve", DAEMON, "Run the daemon in the foreground."),
+    Verb("up", DAEMON, "Start the daemon in the background."),
+    Verb("down", DAEMON, "Stop the daemon in the background."),
+    Verb("status", DAEMON, "Show what serves, what learns, what waits and what failed."),
+    Verb("logs", DAEMON, "Show the daemon's log."),
+    Verb("config", DAEMON, "Show the settings and where each comes from, or check them."),
+    Verb("sessions", FEEDBACK, "List the recorded sessions, newest first."),
+    Verb("session", FEEDBACK, "Show one session, turn by turn."),
+    Verb("good", FEEDBACK, "Say that a reply was good."),
+    Verb("bad", FEEDBACK, "Say that a reply was bad, and how it should have been."),
+    Verb("evolve", LEARN, "Run a recipe now and follow it."),
+    Verb("runs", LEARN, "List the runs, show one, or cancel one."),
+    Verb("releases", RELEASES, "List the releases, newest first, with what changed in each."),
+    Verb("show", RELEASES, "Show one release: what it holds, where it comes from, how it was judged."),
+    Verb("diff", RELEASES, "Compare two releases: files, LoRA, settings, evaluation."),
+    Verb("promote", RELEASES, "Let a held release serve."),
+    Verb("rollback", RELEASES, "Serve an earlier release again."),
+    Verb("undo", RELEASES, "Revert the last operation."),
+    Verb("fsck", RELEASES, "Verify every release, record and file in Reef's home."),
+)
