@@ -1,19 +1,7 @@
-"""The neutral harness tree: everything of an agent that is not weights, as plain text files.
-
-Paths: `AGENTS.md` (rules), `skills/NAME/SKILL.md`, `prompts/NAME.md`, `commands/NAME.md`, `extensions/…`,
-`settings.json`, and `serving.json` (the hints that the gateway applies for clients that install nothing).
-"""
+"""The harness tree as the harness service sees it; the type itself stands on the ground floor, beside the releases that store it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from daemon.harness_tree import RULES_PATH, SERVING_HINTS_PATH, SETTINGS_PATH, HarnessTree, check_path, check_tree
 
-SERVING_HINTS_PATH = "serving.json"
-
-
-@dataclass(frozen=True, slots=True)
-class HarnessTree:
-    """An immutable snapshot: relative POSIX path → text."""
-
-    files: Mapping[str, str] = field(default_factory=dict)
+__all__ = ["RULES_PATH", "SERVING_HINTS_PATH", "SETTINGS_PATH", "HarnessTree", "check_path", "check_tree"]

@@ -1,0 +1,105 @@
+"""The one line that says what a release changed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from pydantic import ValidationError
+
+from daemon.harness_tree import RULES_PATH, SERVING_HINTS_PATH, SETTINGS_PATH, HarnessTree
+from daemon.serving_hints import ServingHints
+from daemon.versions.release import LoRAFiles, Release
+
+_RULE = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S")
+_KINDS = {"skills": "skill", "prompts": "prompt", "commands": "command", "extensions": "extension"}
+
+
+def change_line(parent: Release | None, tree: HarnessTree, lora: LoRAFiles | None) -> str:
+    """Such as `+2 rules −1 skill · LoRA r16 (9.4 MB)`; `no change` where both are equal."""
+    before = parent.tree if parent else HarnessTree()
+    parts = [part for part in (_rules(before, tree), *_entries(before, tree), *_hints(before, tree), _settings(before, tree)) if part]
+    old_lora = parent.lora if parent else None
+    if lora is not None and (old_lora is None or old_lora.id != lora.id):
+        parts.append(lora_words(lora))
+    elif lora is None and old_lora is not None:
+        parts.append("LoRA taken off")
+    if not parts and parent is None:
+        return "the base model, without LoRA or harness"
+    return " · ".join(parts) or "no change"
+
+
+def lora_words(lora: LoRAFiles) -> str:
+    rank = lora.details.get("rank")
+    gguf = lora.file("lora.gguf")
+    size_bytes = gguf.size_bytes if gguf else lora.size_bytes
+    return f"LoRA r{rank} ({size_bytes / 1e6:.1f} MB)" if rank else f"LoRA ({size_bytes / 1e6:.1f} MB)"
+
+
+def _count(added: int, removed: int, noun: str) -> str:
+    def words(number: int) -> str:
+        return noun if number == 1 else f"{noun}s"
+
+    signs = ([f"+{added} {words(added)}"] if added else []) + ([f"−{removed} {words(removed)}"] if removed else [])
+    return " ".join(signs)
+
+
+def _rules(before: HarnessTree, after: HarnessTree) -> str:
+    old, new = before.files.get(RULES_PATH, ""), after.files.get(RULES_PATH, "")
+    if old == new:
+        return ""
+    was = Counter(line.strip() for line in old.splitlines() if _RULE.match(line))
+    now = Counter(line.strip() for line in new.splitlines() if _RULE.match(line))
+    return _count((now - was).total(), (was - now).total(), "rule") or "rules edited"
+
+
+def _entries(before: HarnessTree, after: HarnessTree) -> list[str]:
+    """Skills, prompts, commands and extensions, counted by name; then other files."""
+    parts: list[str] = []
+    for folder, noun in _KINDS.items():
+        was, now = _named(before, folder), _named(after, folder)
+        part = _count(len(now.keys() - was.keys()), len(was.keys() - now.keys()), noun)
+        edited = sum(was[name] != now[name] for name in was.keys() & now.keys())
+        if edited:
+            part = f"{part} {edited} {noun}{'s' if edited > 1 else ''} edited".strip()
+        parts.append(part)
+    known = {RULES_PATH, SETTINGS_PATH, SERVING_HINTS_PATH}
+    others = {path for path in {*before.files, *after.files} if path not in known and path.split("/")[0] not in _KINDS}
+    changed = sum(before.files.get(path) != after.files.get(path) for path in others)
+    parts.append(f"{changed} other file{'s' if changed > 1 else ''}" if changed else "")
+    return parts
+
+
+def _named(tree: HarnessTree, folder: str) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for path, text in tree.files.items():
+        first, _, rest = path.partition("/")
+        if first == folder and rest:
+            found.setdefault(rest.split("/")[0], {})[rest] = text
+    return found
+
+
+def _hints(before: HarnessTree, after: HarnessTree) -> list[str]:
+    old, new = before.files.get(SERVING_HINTS_PATH, ""), after.files.get(SERVING_HINTS_PATH, "")
+    if old == new:
+        return []
+    was, now = _read_hints(old), _read_hints(new)
+    if was is None or now is None:
+        return ["serving hints edited"]
+    shown = {(one.prompt, one.reply) for one in now.demonstrations}
+    earlier = {(one.prompt, one.reply) for one in was.demonstrations}
+    parts = [_count(len(shown - earlier), len(earlier - shown), "demonstration")]
+    parts.append("system prefix" if was.system_prefix != now.system_prefix else "")
+    parts.append("sampling" if was.sampling != now.sampling else "")
+    return parts if any(parts) else ["demonstrations reordered"]
+
+
+def _read_hints(text: str) -> ServingHints | None:
+    try:
+        return ServingHints.model_validate_json(text) if text else ServingHints()
+    except ValidationError:
+        return None
+
+
+def _settings(before: HarnessTree, after: HarnessTree) -> str:
+    return "agent settings" if before.files.get(SETTINGS_PATH) != after.files.get(SETTINGS_PATH) else ""

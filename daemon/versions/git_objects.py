@@ -1,0 +1,230 @@
+"""Releases as git objects: the tree of a commit, written durably and read back.
+
+```
+release.json  evaluation.json  .gitattributes  harness/…  lora/<pointers>
+```
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from dulwich.errors import ChecksumMismatch, ObjectFormatException
+from dulwich.lfs import LFSPointer
+from dulwich.objects import Blob, Commit, ObjectID, ShaFile, Tree
+from dulwich.repo import Repo
+
+from daemon.errors import DataError
+from daemon.files import fsync_folder
+from daemon.harness_tree import MAX_FILE_BYTES, MAX_FILES, HarnessTree, check_tree
+from daemon.records import JSONObject
+from daemon.versions.manifest import ArtifactKind, Manifest, read_manifest
+from daemon.versions.release import LoRAFiles, Release, ReleaseState
+from daemon.versions.weights import missing_parents
+
+MANIFEST_PATH: Final = b"release.json"
+EVALUATION_PATH: Final = b"evaluation.json"
+_HARNESS: Final = b"harness"
+_LORA: Final = b"lora"
+_ATTRIBUTES: Final = b"* -text\nlora/* filter=lfs diff=lfs merge=lfs -text\n"
+_FILE_MODE: Final = 0o100644
+_TREE_MODE: Final = 0o040000
+_IDENTITY: Final = b"Reef <reef@localhost>"
+_MAX_DEPTH: Final = 16
+
+
+def build(manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluation_json: str | None, parents: list[str]) -> list[ShaFile]:
+    """All objects of a release, the commit last."""
+    objects: list[ShaFile] = []
+    files: dict[bytes, bytes] = {MANIFEST_PATH: manifest.to_json().encode(), b".gitattributes": _ATTRIBUTES}
+    if evaluation_json is not None:
+        files[EVALUATION_PATH] = evaluation_json.encode()
+    for path, text in tree.files.items():
+        files[_HARNESS + b"/" + path.encode()] = text.encode()
+    for stored in lora.files if lora else ():
+        files[_LORA + b"/" + stored.name.encode()] = LFSPointer(stored.sha256, stored.size_bytes).to_bytes()
+    root = _build_tree(files, objects)
+    commit = Commit()
+    commit.tree = root
+    commit.parents = [ObjectID(parent.encode()) for parent in parents]
+    commit.author = commit.committer = _IDENTITY
+    commit.author_time = commit.commit_time = int(manifest.created_at)
+    commit.author_timezone = commit.commit_timezone = 0
+    commit.encoding = b"UTF-8"
+    first_line = " ".join(f"{manifest.release_id} {manifest.operation}: {manifest.change}".split())
+    commit.message = f"{first_line}\n\n{manifest.verdict}".strip().encode() + b"\n"
+    objects.append(commit)
+    return objects
+
+
+def evaluation_text(evaluation: JSONObject | None) -> str | None:
+    """The text of evaluation.json."""
+    return json.dumps(evaluation, indent=1, sort_keys=True, ensure_ascii=False) + "\n" if evaluation is not None else None
+
+
+def _build_tree(files: Mapping[bytes, bytes], objects: list[ShaFile]) -> ObjectID:
+    tree = Tree()
+    folders: dict[bytes, dict[bytes, bytes]] = {}
+    for path, data in files.items():
+        name, _, rest = path.partition(b"/")
+        if rest:
+            folders.setdefault(name, {})[rest] = data
+        else:
+            blob = Blob.from_string(data)
+            objects.append(blob)
+            tree.add(name, _FILE_MODE, blob.id)
+    for name, content in folders.items():
+        tree.add(name, _TREE_MODE, _build_tree(content, objects))
+    objects.append(tree)
+    return tree.id
+
+
+def write(objects_folder: Path, objects: Iterable[ShaFile], known: set[bytes]) -> None:
+    """Write loose objects durably, all files before the folders; `known` ones are durable already.
+
+    dulwich's own writer leaves a lock file behind when it is killed, which blocks that very object for good, and does
+    not fsync folders. Raises OSError.
+    """
+    folders: set[Path] = set()
+    for shafile in objects:
+        if shafile.id in known:
+            continue
+        name = shafile.id.decode()
+        target = objects_folder / name[:2] / name[2:]
+        folders.update(missing_parents(target, objects_folder))
+        folders.add(target.parent)  # even when the object is there: its writer may have died before this fsync
+        if target.exists():
+            continue
+        target.parent.mkdir(exist_ok=True)
+        temporary = target.parent / f"tmp_obj_{secrets.token_hex(6)}"  # a name that `git gc` sweeps
+        try:
+            with temporary.open("xb") as stream:
+                stream.write(shafile.as_legacy_object())
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.chmod(0o444)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    for folder in sorted(folders):
+        fsync_folder(folder)
+
+
+class ObjectReader:
+    """Typed access to a repository's objects; what git cannot give becomes a `DataError`."""
+
+    def __init__(self, repo: Repo) -> None:
+        self._repo = repo
+        self._lock = threading.Lock()
+        self._trees: dict[bytes, HarnessTree] = {}
+
+    def commit(self, commit_id: str) -> Commit:
+        found = self._get(ObjectID(commit_id.encode()))
+        if not isinstance(found, Commit):
+            raise DataError(f"The git object {commit_id} is no commit.", "Run `reef fsck`.")
+        return found
+
+    def tree(self, tree_id: ObjectID) -> Tree:
+        found = self._get(tree_id)
+        if not isinstance(found, Tree):
+            raise DataError(f"The git object {tree_id.decode()} is no tree.", "Run `reef fsck`.")
+        return found
+
+    def blob(self, blob_id: ObjectID) -> bytes:
+        found = self._get(blob_id)
+        if not isinstance(found, Blob):
+            raise DataError(f"The git object {blob_id.decode()} is no file.", "Run `reef fsck`.")
+        return found.data
+
+    def _get(self, object_id: ObjectID) -> ShaFile:
+        try:
+            with self._lock:  # dulwich's pack cache is not made for threads
+                return self._repo.object_store[object_id]
+        except KeyError as error:
+            raise DataError(f"The git object {object_id.decode()} is missing.", "Run `reef fsck`.") from error
+        except (ObjectFormatException, ChecksumMismatch, zlib.error, ValueError, AssertionError, EOFError) as error:
+            raise DataError(f"The git object {object_id.decode()} is damaged.", "Run `reef fsck`.") from error
+
+    def reachable(self, commit_id: str) -> set[bytes]:
+        """Ids of the commit, its trees and files (not of its parents)."""
+        commit = self.commit(commit_id)
+        found: set[bytes] = {commit.id}
+        waiting = [commit.tree]
+        while waiting:
+            tree_id = waiting.pop()
+            found.add(tree_id)
+            for entry in self.tree(tree_id).items():
+                if entry.sha is None or entry.mode is None:
+                    continue
+                if entry.mode == _TREE_MODE:
+                    waiting.append(entry.sha)
+                else:
+                    found.add(entry.sha)
+        return found
+
+    def release(self, commit_id: str, state: ReleaseState) -> Release:
+        """Read one release. Raises DataError for anything that is none."""
+        entries = {entry.path: entry for entry in self.tree(self.commit(commit_id).tree).items()}
+        manifest_entry = entries.get(MANIFEST_PATH)
+        if manifest_entry is None or manifest_entry.sha is None:
+            raise DataError(f"The commit {commit_id} has no release.json.", "It is no release of Reef; run `reef fsck`.")
+        manifest = read_manifest(self.blob(manifest_entry.sha), f"commit {commit_id[:12]}")
+        evaluation = entries.get(EVALUATION_PATH)
+        harness = entries.get(_HARNESS)
+        lora: LoRAFiles | None = None
+        artifact = manifest.artifact(ArtifactKind.LORA)
+        if artifact is not None and _LORA in entries:
+            lora = LoRAFiles(artifact.content_id, artifact.files, artifact.details)
+        return Release(
+            manifest,
+            commit_id,
+            state,
+            self.harness(harness.sha) if harness is not None and harness.sha is not None else HarnessTree(),
+            lora,
+            self.blob(evaluation.sha).decode(errors="replace") if evaluation is not None and evaluation.sha is not None else None,
+        )
+
+    def harness(self, tree_id: ObjectID) -> HarnessTree:
+        """The tree below `harness/`, bounded and checked; releases that share it share the object."""
+        known = self._trees.get(tree_id)
+        if known is None:
+            files: dict[str, str] = {}
+            self._collect(tree_id, "", files, 0)
+            known = HarnessTree(files)
+            check_tree(known)
+            self._trees[tree_id] = known
+        return known
+
+    def _collect(self, tree_id: ObjectID, prefix: str, files: dict[str, str], depth: int) -> None:
+        for entry in self.tree(tree_id).items():
+            if entry.path is None or entry.mode is None or entry.sha is None:
+                continue
+            try:
+                path = prefix + entry.path.decode()
+                if entry.mode == _TREE_MODE and depth < _MAX_DEPTH:
+                    self._collect(entry.sha, path + "/", files, depth + 1)
+                    continue
+                data = self.blob(entry.sha)
+                if entry.mode != _FILE_MODE or len(data) > MAX_FILE_BYTES or len(files) >= MAX_FILES:
+                    raise DataError(f"The harness file {path} is a link, is executable, or is too large.", "Run `reef fsck`.")
+                files[path] = data.decode()
+            except UnicodeDecodeError as error:
+                raise DataError(f"The harness file {prefix}{entry.path!r} is not UTF-8.", "Run `reef fsck`.") from error
+
+    def pointers(self, commit_id: str) -> dict[str, LFSPointer | None]:
+        """Name → LFS pointer below `lora/`; None where the file is no pointer."""
+        for entry in self.tree(self.commit(commit_id).tree).items():
+            if entry.path == _LORA and entry.sha is not None:
+                return {
+                    (one.path or b"").decode(errors="replace"): LFSPointer.from_bytes(self.blob(one.sha))
+                    for one in self.tree(entry.sha).items()
+                    if one.sha is not None
+                }
+        return {}

@@ -1,0 +1,176 @@
+"""The manifest `release.json`: everything that pins one release."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from daemon.errors import DataError
+
+SCHEMA_VERSION: Final = 1
+SCENARIO_PATTERN: Final = r"^[a-z0-9][a-z0-9-]{0,62}$"
+RELEASE_ID_PATTERN: Final = r"^r[1-9][0-9]{0,8}$"
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+ReleaseId = Annotated[str, Field(pattern=RELEASE_ID_PATTERN)]
+
+
+class Operation(StrEnum):
+    """What made a release."""
+
+    CREATION = "creation"
+    TRAINING = "training"
+    ROLLBACK = "rollback"
+    PROMOTE = "promote"
+    UNDO = "undo"
+    RECOVERY = "recovery"
+
+
+class ArtifactKind(StrEnum):
+    LORA = "lora"
+    CHECKPOINT = "checkpoint"
+    HARNESS = "harness"
+    ROUTING = "routing"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StoredFile(_Frozen):
+    """One file of an artifact whose bytes lie in the LFS store."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    sha256: Sha256
+    size_bytes: int = Field(ge=0)
+
+
+class Artifact(_Frozen):
+    """One typed part of a release. `content_id` is a sha256: of `lora.gguf` for a LoRA, of paths and texts for a harness."""
+
+    kind: ArtifactKind
+    content_id: Sha256
+    size_bytes: int = Field(ge=0)
+    files: tuple[StoredFile, ...] = ()
+    details: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class BaseModelFacts(_Frozen):
+    """The base model and chat template that a release was made for."""
+
+    model: str
+    """The name that clients send."""
+    file: str = ""
+    """Name of the GGUF file; empty for an upstream."""
+    sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    quantisation: str = ""
+    architecture: str = ""
+    template_sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+
+    def same_weights(self, other: BaseModelFacts) -> bool:
+        """An upstream gives no hash; there the name has to do."""
+        if self.sha256 or other.sha256:
+            return self.sha256 == other.sha256
+        return self.model == other.model
+
+
+class RecipeFacts(_Frozen):
+    name: str
+    path: str = ""
+    """Dotted path, `package.module:Class`."""
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class EvaluationSummary(_Frozen):
+    """What the list shows; tasks and outcomes lie in `evaluation.json`."""
+
+    held_out_before: float | None = None
+    """Mean score on held-out tasks, 0 to 1."""
+    held_out_after: float | None = None
+    tasks: int = 0
+    wins: int = 0
+    losses: int = 0
+    ties: int = 0
+    p: float | None = None
+    """One-sided exact paired test."""
+    probe_rise: float | None = None
+    """Relative rise of the general probe's mean token loss; .05 is five percent."""
+    details: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Manifest(_Frozen):
+    """The content of `release.json`. Immutable; the chain of manifests is the truth that SQLite is repaired from."""
+
+    schema_version: int = SCHEMA_VERSION
+    release_id: ReleaseId
+    scenario: str = Field(pattern=SCENARIO_PATTERN)
+    parent_release_id: ReleaseId | None
+    operation: Operation
+    created_at: float
+    """Seconds since the epoch."""
+    change: str
+    """One line: what changed against the parent."""
+    artifacts: tuple[Artifact, ...]
+    base: BaseModelFacts
+    engine: dict[str, JsonValue] = Field(default_factory=dict)
+    """The engine settings that change what is computed."""
+    recipe: RecipeFacts | None = None
+    seed: int | None = None
+    run_id: str | None = None
+    records: tuple[str, ...] = ()
+    """Receipts of the experience that this release consumed."""
+    restores: ReleaseId | None = None
+    """The release whose content this is (rollback, undo, promote)."""
+    evaluation: EvaluationSummary | None = None
+    verdict: str = ""
+    """promoted, held or rejected, and why, as the gate said it."""
+    who: str = ""
+    """Who asked: owner, schedule, a run's id."""
+
+    def artifact(self, kind: ArtifactKind) -> Artifact | None:
+        return next((artifact for artifact in self.artifacts if artifact.kind is kind), None)
+
+    @property
+    def lora_id(self) -> str | None:
+        """sha256 of the LoRA's GGUF file; None: the base model alone."""
+        lora = self.artifact(ArtifactKind.LORA)
+        return lora.content_id if lora else None
+
+    @property
+    def content_id(self) -> str:
+        """Equal iff two releases serve the same: artifacts on one base model."""
+        parts = sorted([artifact.kind.value, artifact.content_id] for artifact in self.artifacts)
+        base = self.base.sha256 or self.base.model
+        return hashlib.sha256(json.dumps([base, parts]).encode()).hexdigest()
+
+    @property
+    def number(self) -> int:
+        return int(self.release_id[1:])
+
+    def to_json(self) -> str:
+        """Stable and readable: git shows what differs line by line."""
+        return json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def read_manifest(text: bytes, where: str) -> Manifest:
+    """Parse `release.json`.
+
+    Raises:
+        DataError: no manifest, or one that a newer Reef wrote. `where` names it in the message.
+    """
+    try:
+        version = json.loads(text).get("schema_version")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise DataError(f"The manifest of {where} is not a JSON object.", "Run `reef fsck`.") from error
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise DataError(f"The manifest of {where} was written by a newer Reef (format {version}).", "Update Reef, then try again.")
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise DataError(f"The manifest of {where} is damaged: {field}: {first['msg']}.", "Run `reef fsck`.") from error

@@ -1,0 +1,135 @@
+"""What the repository takes and gives: a draft, the prepared commit, a release."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from daemon.harness_tree import HarnessTree
+from daemon.records import JSONObject
+from daemon.versions.manifest import RELEASE_ID_PATTERN, BaseModelFacts, EvaluationSummary, Manifest, Operation, RecipeFacts, StoredFile
+
+LORA_GGUF: Final = "lora.gguf"
+LORA_FILES: Final = ("adapter_model.safetensors", "adapter_config.json", LORA_GGUF)
+
+
+class ReleaseState(StrEnum):
+    PUBLISHED = "published"  # in the chain: serves now, or did
+    HELD = "held"  # waits for a person
+    REJECTED = "rejected"  # its trace, without weights
+    PROMOTED = "promoted"  # was held; a later release carries its content
+
+
+@dataclass(frozen=True, slots=True)
+class LoRAFiles:
+    """A LoRA in the LFS store. `id` is the sha256 of its GGUF file, the name that the engine knows it by."""
+
+    id: str
+    files: tuple[StoredFile, ...]
+    details: dict[str, JsonValue] = field(default_factory=dict)  # rank, alpha, modules
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(stored.size_bytes for stored in self.files)
+
+    def file(self, name: str) -> StoredFile | None:
+        return next((stored for stored in self.files if stored.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A proposed release. Weights come from `lora_folder` (the three files of `LORA_FILES`) or are carried over in `lora`."""
+
+    scenario: str
+    operation: Operation
+    base: BaseModelFacts
+    harness: HarnessTree = field(default_factory=HarnessTree)
+    lora_folder: Path | None = None
+    lora: LoRAFiles | None = None
+    change: str = ""  # empty: written by `daemon.versions.change.change_line`
+    engine: dict[str, JsonValue] = field(default_factory=dict)
+    recipe: RecipeFacts | None = None
+    seed: int | None = None
+    run_id: str | None = None
+    records: tuple[str, ...] = ()
+    restores: str | None = None
+    summary: EvaluationSummary | None = None
+    evaluation: JSONObject | None = None  # the whole of evaluation.json
+    verdict: str = ""
+    who: str = ""
+    promotes: str | None = None  # commit id of the held candidate that this publishes
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One release, read. Immutable, as its commit is."""
+
+    manifest: Manifest
+    commit_id: str
+    state: ReleaseState
+    tree: HarnessTree
+    lora: LoRAFiles | None  # None: the base model alone, or the weights of a rejected candidate
+    evaluation_json: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.manifest.release_id
+
+    @property
+    def content_id(self) -> str:
+        return self.manifest.content_id
+
+    @property
+    def pending(self) -> bool:
+        return self.state is ReleaseState.HELD
+
+    @property
+    def evaluation(self) -> JSONObject | None:
+        """The content of evaluation.json, parsed at each call."""
+        value: JSONObject | None = json.loads(self.evaluation_json) if self.evaluation_json else None
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Durable, but nothing refers to it yet: weights, trees and commit are written, no ref has moved."""
+
+    draft: Draft
+    release: Release
+    parent_commit_id: str | None
+    fresh_weights: tuple[str, ...]  # sha256 of LFS objects that this preparation brought in
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.release.manifest
+
+
+def consumed_records(chain: Sequence[Release]) -> frozenset[str]:
+    """Receipts that the newest release of `chain` (newest first, whole) was made from.
+
+    A rollback or undo goes back to what the restored release had consumed: what came after is free again.
+    """
+    by_id = {release.id: release for release in chain}
+    found: set[str] = set()
+    release = chain[0] if chain else None
+    while release is not None:
+        manifest = release.manifest
+        found.update(manifest.records)
+        back = manifest.operation in (Operation.ROLLBACK, Operation.UNDO)
+        earlier = manifest.restores if back else manifest.parent_release_id
+        following = by_id.get(earlier) if earlier else None
+        release = following if following is not None and following.manifest.number < manifest.number else None
+    return frozenset(found)
+
+
+def nearest_ids(wanted: str, known: Iterable[str]) -> list[str]:
+    """The ids closest in number to `wanted`, three at most."""
+    target = int(wanted[1:]) if re.fullmatch(RELEASE_ID_PATTERN, wanted) else 0
+    return sorted(set(known), key=lambda one: (abs(int(one[1:]) - target), one))[:3]

@@ -1,0 +1,299 @@
+"""Releases as commits in a bare git repository: prepare, then move the head by compare-and-swap.
+
+`refs/reef/scenarios/<s>/head` is the chain of a scenario, `…/held/<rN>` a candidate that waits for a person, and
+`…/rejected/<rN>` the trace of one that lost. `refs/heads/<s>` mirrors the head, so that a plain `git clone` shows what serves.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from dulwich.file import FileLocked
+
+from daemon.errors import Conflict, DataError, NotFound
+from daemon.harness_tree import check_tree
+from daemon.versions import git_objects
+from daemon.versions.change import change_line
+from daemon.versions.draft import lora_of, manifest_of
+from daemon.versions.failpoints import failpoint
+from daemon.versions.lock import WriteLock
+from daemon.versions.manifest import Manifest
+from daemon.versions.refs import Refs, check_scenario, head_ref, held_refs, is_release_id, mirror_ref, rejected_refs
+from daemon.versions.release import LORA_GGUF, Draft, LoRAFiles, Prepared, Release, ReleaseState, consumed_records, nearest_ids
+from daemon.versions.storage import open_or_create, storing
+from daemon.versions.weights import WeightStore
+
+_LOG = logging.getLogger(__name__)
+
+
+class Repository:
+    """The versions of one home. Safe for threads and for several processes; calls block, so use it off the event loop.
+
+    Errors of all calls: `StorageError` (disk), `Busy` (another process writes), `DataError` (the repository is damaged).
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open `path`; create it, whole or not at all, where there is none."""
+        self.path = path
+        self._repo = open_or_create(path)
+        self._refs = Refs(self._repo, path)
+        self._lock = WriteLock(path / "reef" / "lock")
+        self._reader = git_objects.ObjectReader(self._repo)
+        self._releases: dict[str, Release] = {}  # by commit id; commits never change
+        self.weights = WeightStore(path / "lfs")
+        self._tidy()
+
+    def close(self) -> None:
+        self._repo.close()
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def scenarios(self) -> list[str]:
+        return self._refs.scenarios()
+
+    def head(self, scenario: str) -> Release | None:
+        """What serves; None for a scenario without a release."""
+        commit_id = self._refs.get(head_ref(scenario))
+        return self._read(commit_id, ReleaseState.PUBLISHED) if commit_id else None
+
+    def chain(self, scenario: str, limit: int | None = None) -> list[Release]:
+        """Newest first."""
+        found: list[Release] = []
+        for release in self._walk(scenario):
+            if limit is not None and len(found) >= limit:
+                break
+            found.append(release)
+        return found
+
+    def held(self, scenario: str) -> list[Release]:
+        """Candidates that wait for a person, newest first."""
+        promoted = {parent for release in self._walk(scenario) for parent in self._other_parents(release)}
+        refs = self._refs.below(held_refs(scenario))
+        found = [self._read(commit_id, ReleaseState.HELD) for commit_id in refs.values() if commit_id not in promoted]
+        return sorted(found, key=lambda release: -release.manifest.number)
+
+    def rejected(self, scenario: str) -> list[Release]:
+        """Traces of candidates that lost, newest first; their weights are gone."""
+        refs = self._refs.below(rejected_refs(scenario))
+        found = [self._read(commit_id, ReleaseState.REJECTED) for commit_id in refs.values()]
+        return sorted(found, key=lambda release: -release.manifest.number)
+
+    def release(self, scenario: str, release_id: str) -> Release:
+        """Any release of the scenario: published, held, rejected, or held and promoted since.
+
+        Raises:
+            NotFound: names the nearest ids.
+        """
+        if is_release_id(release_id):
+            for release in self._walk(scenario):
+                if release.id == release_id:
+                    return release
+                for parent in self._other_parents(release):
+                    candidate = self._read(parent, ReleaseState.PROMOTED)
+                    if candidate.id == release_id:
+                        return candidate
+            for folder, state in ((held_refs(scenario), ReleaseState.HELD), (rejected_refs(scenario), ReleaseState.REJECTED)):
+                commit_id = self._refs.get(folder + release_id)
+                if commit_id:
+                    return self._read(commit_id, state)
+        known = [release.id for release in [*self.chain(scenario), *self.held(scenario)]]
+        hint = f"Nearest: {', '.join(nearest_ids(release_id, known))}." if known else f"The scenario {scenario} has no release yet."
+        raise NotFound(f"There is no release {release_id} in scenario {scenario}.", hint)
+
+    def consumed(self, scenario: str) -> frozenset[str]:
+        """Receipts of the experience that the head was made from."""
+        return consumed_records(self.chain(scenario))
+
+    def checkout_lora(self, release: Release, folder: Path) -> Path | None:
+        """Put the release's GGUF LoRA at `<folder>/<sha256>.gguf`, verified; None for the base model alone."""
+        stored = release.lora.file(LORA_GGUF) if release.lora else None
+        return self.weights.check_out(stored, folder / f"{stored.sha256}.gguf") if stored else None
+
+    def checkout_lora_folder(self, release: Release, folder: Path) -> Path | None:
+        """All files of the release's LoRA under their own names, verified, to train on from there."""
+        for stored in release.lora.files if release.lora else ():
+            self.weights.check_out(stored, folder / stored.name)
+        return folder if release.lora else None
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def publish(self, draft: Draft, expected_head: str | None) -> Release:
+        """`prepare` and `advance` in one; for what needs no smoke test in between.
+
+        Raises:
+            Conflict: the head is not `expected_head` (a release id; None: there is none yet).
+        """
+        with self._lock.held():
+            self._expect(draft.scenario, expected_head)
+            return self.advance(self.prepare(draft), expected_head)
+
+    def prepare(self, draft: Draft) -> Prepared:
+        """Make weights, then trees and commit durable, on top of the present head; no ref moves.
+
+        Raises:
+            DataError: a file is missing, or a harness path is none.
+        """
+        check_scenario(draft.scenario)
+        check_tree(draft.harness)
+        with self._lock.held(), storing(self.path):
+            parent = self.head(draft.scenario)
+            lora, fresh = lora_of(draft, self.weights)
+            failpoint("publish.lfs-written")
+            if not draft.change:
+                draft = replace(draft, change=change_line(parent, draft.harness, lora))
+            release_id = self._next_id(draft.scenario, parent)
+            manifest = manifest_of(draft, release_id, parent.id if parent else None, lora, time.time())
+            parents = [one for one in (parent.commit_id if parent else None, draft.promotes) if one]
+            release = self._commit(manifest, draft, lora, parents)
+            failpoint("publish.commit-written")
+            return Prepared(draft, release, parent.commit_id if parent else None, fresh)
+
+    def advance(self, prepared: Prepared, expected_head: str | None) -> Release:
+        """Make the prepared release the head, if the head is still `expected_head` and what it was prepared on.
+
+        Raises:
+            Conflict: says which head stands. Nothing has changed then.
+        """
+        scenario = prepared.manifest.scenario
+        with self._lock.held(), storing(self.path):
+            self._expect(scenario, expected_head)
+            self._require_weights(prepared)
+            if not self._refs.swap(head_ref(scenario), prepared.parent_commit_id, prepared.release.commit_id):
+                raise self._stale(scenario, prepared.manifest.parent_release_id)
+            failpoint("publish.head-moved")
+            self._follow_head(scenario)
+        return prepared.release
+
+    def hold(self, prepared: Prepared) -> Release:
+        """Keep a prepared candidate for a person to promote."""
+        scenario, release_id = prepared.manifest.scenario, prepared.manifest.release_id
+        with self._lock.held(), storing(self.path):
+            self._require_weights(prepared)
+            self._refs.swap(held_refs(scenario) + release_id, None, prepared.release.commit_id)
+        return replace(prepared.release, state=ReleaseState.HELD)
+
+    def reject(self, prepared: Prepared) -> Release:
+        """Leave a trace of a candidate that lost: manifest, harness and evaluation, without weights."""
+        scenario, release_id = prepared.manifest.scenario, prepared.manifest.release_id
+        with self._lock.held(), storing(self.path):
+            parents = [prepared.parent_commit_id] if prepared.parent_commit_id else []
+            trace = self._commit(prepared.manifest, prepared.draft, None, parents)
+            self._refs.swap(rejected_refs(scenario) + release_id, None, trace.commit_id)
+            self.discard(prepared)
+        return replace(trace, state=ReleaseState.REJECTED)
+
+    def reject_held(self, scenario: str, release_id: str) -> Release:
+        """A person says no to a held candidate. Its weights stay until they are collected."""
+        with self._lock.held(), storing(self.path):
+            release = self.release(scenario, release_id)
+            if release.state is not ReleaseState.HELD:
+                raise Conflict(f"{release_id} is {release.state}, not held.", "`reef releases` lists what is held.")
+            self._refs.swap(rejected_refs(scenario) + release_id, None, release.commit_id)
+            self._drop_held(scenario, release.commit_id)
+        return replace(release, state=ReleaseState.REJECTED)
+
+    def discard(self, prepared: Prepared) -> None:
+        """Give back the disk of a preparation that came to nothing; weights that a release uses stay."""
+        with self._lock.held(), storing(self.path):
+            used = self.weights_in_use()
+            for sha256 in prepared.fresh_weights:
+                if sha256 not in used:
+                    self.weights.remove(sha256)
+
+    def weights_in_use(self) -> set[str]:
+        """sha256 of all LFS objects that a release, held candidates included, refers to."""
+        used: set[str] = set()
+        for scenario in self._refs.all_scenarios():
+            for release in [*self.chain(scenario), *self.held(scenario)]:
+                used.update(stored.sha256 for stored in (release.lora.files if release.lora else ()))
+        return used
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    def _commit(self, manifest: Manifest, draft: Draft, lora: LoRAFiles | None, parents: list[str]) -> Release:
+        evaluation_json = git_objects.evaluation_text(draft.evaluation)
+        objects = git_objects.build(manifest, draft.harness, lora, evaluation_json, parents)
+        known = self._reader.reachable(parents[0]) if parents else set()
+        git_objects.write(self.path / "objects", objects, known)
+        release = Release(manifest, objects[-1].id.decode(), ReleaseState.PUBLISHED, draft.harness, lora, evaluation_json)
+        self._releases[release.commit_id] = release
+        return release
+
+    def _read(self, commit_id: str, state: ReleaseState) -> Release:
+        release = self._releases.get(commit_id)
+        if release is None:
+            release = self._reader.release(commit_id, state)
+            self._releases[commit_id] = release
+        return release if release.state is state else replace(release, state=state)
+
+    def _walk(self, scenario: str) -> Iterator[Release]:
+        commit_id = self._refs.get(head_ref(scenario))
+        while commit_id:
+            release = self._read(commit_id, ReleaseState.PUBLISHED)
+            yield release
+            parents = self._reader.commit(commit_id).parents
+            commit_id = parents[0].decode() if parents and release.manifest.parent_release_id else None
+
+    def _other_parents(self, release: Release) -> list[str]:
+        """Held candidates that `release` promoted."""
+        return [parent.decode() for parent in self._reader.commit(release.commit_id).parents[1:]] if release.manifest.restores else []
+
+    def _next_id(self, scenario: str, head: Release | None) -> str:
+        """A number that no release, candidate or preparation of the scenario has had; a crash leaves a gap."""
+        counter = self.path / "reef" / "numbers" / scenario
+        counter.parent.mkdir(parents=True, exist_ok=True)
+        text = counter.read_text() if counter.exists() else ""
+        seen = [int(text) if text.isdigit() else 0, head.manifest.number if head else 0]
+        seen += [int(name[1:]) for name in self._refs.candidate_ids(scenario)]
+        number = max(seen) + 1
+        counter.write_text(str(number))  # not fsynced: a power cut also takes the preparation that the number was for
+        return f"r{number}"
+
+    def _expect(self, scenario: str, expected_head: str | None) -> None:
+        head = self.head(scenario)
+        if (head.id if head else None) != expected_head:
+            raise self._stale(scenario, expected_head)
+
+    def _stale(self, scenario: str, seen: str | None) -> Conflict:
+        head = self.head(scenario)
+        stands = f"{head.id} is the head of {scenario} now" if head else f"{scenario} has no release yet"
+        hint = "Look at `reef releases` and ask again with the head that stands."
+        return Conflict(f"{stands}; you saw {seen or 'none'}.", hint, param="expected_head")
+
+    def _require_weights(self, prepared: Prepared) -> None:
+        """Another process may have discarded its own preparation of the same weights meanwhile."""
+        for stored in prepared.release.lora.files if prepared.release.lora else ():
+            if not self.weights.path_of(stored.sha256).is_file():
+                raise Conflict(f"The weights of {prepared.manifest.release_id} were collected before it was published.", "Publish again.")
+
+    def _drop_held(self, scenario: str, commit_id: str) -> None:
+        for name, value in self._refs.below(held_refs(scenario)).items():
+            if value == commit_id:
+                self._refs.remove(name, commit_id)
+
+    def _tidy(self) -> None:
+        """Finish what a killed writer left: temporary weights, mirrors one step behind, held refs of promoted candidates."""
+        with self._lock.held(), storing(self.path):
+            self.weights.remove_temporaries()
+            for scenario in self.scenarios():
+                self._follow_head(scenario)
+
+    def _follow_head(self, scenario: str) -> None:
+        """What hangs on the head: its mirror for plain clones, and held refs whose candidate it promoted.
+
+        The head has moved and is durable: a disk that fails now must not make the release look unpublished, and the
+        next start does this again.
+        """
+        try:
+            commit_id = self._refs.get(head_ref(scenario))
+            if commit_id and self._refs.get(mirror_ref(scenario)) != commit_id:
+                self._refs.point(mirror_ref(scenario), commit_id)
+            for parent in self._reader.commit(commit_id).parents[1:] if commit_id else ():
+                self._drop_held(scenario, parent.decode())
+        except (OSError, FileLocked, DataError) as error:
+            _LOG.warning("The head of %s is published; what follows it waits for the next start: %s", scenario, error)
+
