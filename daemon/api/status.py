@@ -1,0 +1,106 @@
+"""GET /reef/status: what serves, what learns, what is queued, what failed, disk use."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon.gateway.errors import json_response
+from daemon.records import JSON, JSONObject
+from daemon.services import Services
+
+
+class StatusRoutes:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def routes(self) -> list[Route]:
+        return [Route("/reef/status", self.status, methods=["GET"])]
+
+    async def status(self, request: Request) -> Response:
+        services = self._services
+        scenarios, disk = await asyncio.gather(asyncio.to_thread(self._scenarios), asyncio.to_thread(_disk, services.home.root))
+        learn = services.config.learn
+        return json_response(
+            {
+                "version": services.version,
+                "pid": os.getpid(),
+                "home": str(services.home.root),
+                "base_url": services.base_url,
+                "started_at": services.started_at,
+                "uptime_s": round(time.time() - services.started_at, 1),
+                "engine": self._engine(),
+                "in_flight": services.serving.activity.in_flight,
+                "learn": {"mode": learn.mode, "idle_s": learn.idle_s, "recipe": services.config.reef.recipe},
+                "scenarios": scenarios,
+                "disk": disk,
+                "warnings": list(services.warnings),
+            }
+        )
+
+    def _engine(self) -> JSONObject:
+        engine = self._services.engine
+        stats, model = engine.stats, engine.model
+        capabilities: list[JSON] = list(engine.capabilities.names())
+        loras: list[JSON] = list(stats.loras)
+        return {
+            "kind": self._services.config.engine.kind,
+            "state": stats.state,
+            "detail": stats.detail,
+            "model": model.id,
+            "context_tokens": model.context_tokens,
+            "quantisation": model.quantisation,
+            "architecture": model.architecture,
+            "size_bytes": model.size_bytes,
+            "sha256": model.sha256,
+            "capabilities": capabilities,
+            "active": stats.active,
+            "queued": stats.queued,
+            "loras": loras,
+            "restarts": stats.restarts,
+        }
+
+    def _scenarios(self) -> list[JSON]:
+        """One entry a scenario; reads the database and the repository, so call it in a thread."""
+        services = self._services
+        found: list[JSON] = []
+        for name, head in sorted(services.serving.heads.items()):
+            counts = services.reader.counts(name)
+            release = services.repository.head(name)
+            found.append(
+                {
+                    "name": name,
+                    "release_id": head.release_id,
+                    "lora": head.lora.id if head.lora is not None else None,
+                    "demonstrations": len(head.hints.demonstrations),
+                    "change": release.manifest.change if release is not None else "",
+                    "published_at": release.manifest.created_at if release is not None else None,
+                    "held": [held.id for held in services.repository.held(name)],
+                    "sessions": counts.sessions,
+                    "records": counts.inferences,
+                    "reports": counts.reports,
+                    "last_sequence": counts.last_sequence,
+                    "idle_s": round(services.serving.activity.idle_s(name), 1),
+                    "recipe": services.config.for_scenario(name).reef.recipe,
+                }
+            )
+        return found
+
+
+def _disk(root: Path) -> JSONObject:
+    """Bytes below the home, and free on its disk."""
+    used = 0
+    for folder, _, files in os.walk(root):
+        for name in files:
+            try:
+                used += os.lstat(os.path.join(folder, name)).st_size
+            except OSError:
+                continue  # it went away meanwhile
+    return {"used_bytes": used, "free_bytes": shutil.disk_usage(root).free}

@@ -1,0 +1,31 @@
+"""The ASGI app: routes, error shapes, and the door in front of them."""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from daemon.api import routes as api_routes
+from daemon.errors import ReefError
+from daemon.gateway.chat import ChatRoutes
+from daemon.gateway.errors import on_bug, on_http_error, on_reef_error
+from daemon.gateway.gateway import Gateway
+from daemon.gateway.models import ModelRoutes
+from daemon.gateway.probes import ProbeRoutes
+from daemon.gateway.security import Names, Security
+from daemon.services import Services
+
+
+def build_app(services: Services, gateway: Gateway, names: Names) -> ASGIApp:
+    """Everything that the daemon serves."""
+    app = Starlette(
+        routes=[
+            *ChatRoutes(gateway).routes(),
+            *ModelRoutes(gateway).routes(),
+            *ProbeRoutes(gateway, services.version).routes(),
+            *api_routes.all_routes(services),
+        ],
+        exception_handlers={ReefError: on_reef_error, HTTPException: on_http_error, Exception: on_bug},
+    )
+    return Security(app, tokens=services.tokens, names=names)

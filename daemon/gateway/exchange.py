@@ -1,0 +1,185 @@
+"""One generation: pumped in a task of its own, and recorded before anybody is told that it ended.
+
+The pump does not wait for a slow client. When the client hangs up, the generation stops, its place is free at once, and what was
+generated is recorded as aborted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from daemon.engine.base import Delta, Engine, Finished, GenerateRequest, Progress
+from daemon.errors import EngineError, ReefError
+from daemon.gateway.reply import ReplyBuilder
+from daemon.records import Inference, JSONObject, Status
+from daemon.serving.serving import Lease
+from daemon.serving.snapshot import Snapshot
+
+_log = logging.getLogger("reef.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the reply, in OpenAI delta form."""
+
+    delta: JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The prompt is valid and is being read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The generation ended and its record is on disk; `inference` is what was recorded."""
+
+    inference: Inference
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The generation failed; `recorded` says whether a record with its beginning is on disk."""
+
+    error: ReefError
+    recorded: Inference | None = None
+
+
+Step: TypeAlias = Piece | Reading | Done | Failed
+
+
+class Recorder(ABC):
+    """Keeps what was generated."""
+
+    @abstractmethod
+    async def record(self, inference: Inference) -> Inference:
+        """Return when it is durable, with what was stored. Raises `StorageError`."""
+
+
+class Exchange:
+    """See the module. `next` yields steps; the last is `Done` or `Failed`."""
+
+    def __init__(self, engine: Engine, recorder: Recorder, lease: Lease, request: GenerateRequest, draft: Inference) -> None:
+        """
+        Args:
+            draft: the record as far as it is known before the reply.
+            lease: released when the generation has ended.
+        """
+        self._engine = engine
+        self._recorder = recorder
+        self._lease = lease
+        self._request = request
+        self._draft = draft
+        self._steps: asyncio.Queue[Step] = asyncio.Queue()
+        self._reply = ReplyBuilder()
+        self._started = time.monotonic()
+        self._first_token_ms = 0.0
+        self._admitted = False
+        self._generated = False
+        self._ended: Done | Failed | None = None
+        self._task = asyncio.create_task(self._pump())
+        self._task.add_done_callback(self._close)
+
+    @property
+    def record_id(self) -> str:
+        return self._draft.id
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The release that answers."""
+        return self._lease.snapshot
+
+    @property
+    def task(self) -> asyncio.Task[None]:
+        """Ends when the generation is over and recorded."""
+        return self._task
+
+    async def next(self, timeout_s: float | None = None) -> Step | None:
+        """The next step; None when none came within `timeout_s`."""
+        try:
+            return await asyncio.wait_for(self._steps.get(), timeout_s)
+        except TimeoutError:
+            return None
+
+    def abort(self) -> None:
+        """Stop generating; what there is gets recorded as aborted. Without effect once the reply is complete."""
+        if not self._generated:
+            self._task.cancel()
+
+    async def finished(self) -> Done | Failed:
+        """Wait for the end, skipping what comes before."""
+        while True:
+            step = await self._steps.get()
+            if isinstance(step, Done | Failed):
+                return step
+
+    async def _pump(self) -> None:
+        end: Done | Failed
+        try:
+            finished = await self._generate()
+            self._generated = True  # from here on a hang-up changes nothing: the record must not be lost
+            end = await self._keep(self._completed(finished))
+        except asyncio.CancelledError:  # only `abort` cancels this task
+            end = await self._broken(Status.ABORTED, EngineError("The request was aborted."))
+        except ReefError as error:
+            end = await self._broken(Status.ERROR, error)
+        except Exception:  # noqa: BLE001 - the top of this task: a bug below must not leave the client waiting
+            _log.exception("A generation failed")
+            end = await self._broken(Status.ERROR, EngineError("The engine failed.", "The daemon's log has the details: reef logs."))
+        self._ended = end
+        self._steps.put_nowait(end)
+
+    def _close(self, _: asyncio.Task[None]) -> None:
+        self._lease.release()
+        if self._ended is None:  # cancelled before its first step
+            self._steps.put_nowait(Failed(EngineError("The request was aborted.")))
+
+    async def _generate(self) -> Finished:
+        events = self._engine.generate(self._request)
+        try:
+            async for event in events:
+                self._admitted = True
+                if isinstance(event, Delta):
+                    if not self._first_token_ms:
+                        self._first_token_ms = self._elapsed_ms()
+                    self._steps.put_nowait(Piece(self._reply.add(event)))
+                elif isinstance(event, Progress):
+                    self._steps.put_nowait(Reading())
+                else:
+                    return event
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()  # frees its place in the engine at once
+        raise EngineError("The engine ended the reply without saying so.", "Send the request again.")
+
+    def _completed(self, finished: Finished) -> Inference:
+        reason = "tool_calls" if self._reply.has_tool_calls and finished.finish_reason == "stop" else finished.finish_reason
+        return replace(self._so_far(), finish_reason=reason, usage=finished.usage, tokens=finished.tokens)
+
+    def _so_far(self) -> Inference:
+        return replace(self._draft, reply=self._reply.message(), first_token_ms=self._first_token_ms, total_ms=self._elapsed_ms())
+
+    async def _broken(self, status: Status, error: ReefError) -> Failed:
+        """A request that the engine never took is no experience: only what began is recorded."""
+        self._generated = True
+        if not self._admitted:
+            return Failed(error)
+        reason = "aborted" if status is Status.ABORTED else "error"
+        end = await self._keep(replace(self._so_far(), finish_reason=reason, status=status, error=error.message))
+        return Failed(error, end.inference) if isinstance(end, Done) else end
+
+    async def _keep(self, inference: Inference) -> Done | Failed:
+        try:
+            return Done(await self._recorder.record(inference))
+        except ReefError as error:
+            _log.error("A record could not be stored: %s", error)
+            return Failed(error)
+
+    def _elapsed_ms(self) -> float:
+        return (time.monotonic() - self._started) * 1000

@@ -1,0 +1,191 @@
+"""From a parsed call to a running exchange: scenario, session, release, serving hints, record.
+
+The wires share this; each adds only its own parsing and its own frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+
+from daemon.engine.base import GenerateRequest, ModelInfo, Priority
+from daemon.errors import Conflict, NotFound
+from daemon.experience.grouping import SessionMatch, identify
+from daemon.gateway.call import Call
+from daemon.gateway.exchange import Exchange, Recorder
+from daemon.gateway.wire_chat import engine_messages
+from daemon.records import DEFAULT_SCENARIO, Inference, Message, new_id
+from daemon.services import Services
+from daemon.serving.serving import Lease
+from daemon.serving.snapshot import Snapshot
+
+_TAG = "x-reef-tag-"
+_MAX_TAG_CHARACTERS = 256
+_IN_THREAD_CHARACTERS = 64 << 10
+_PINNABLE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request belongs."""
+
+    scenario: str
+    match: SessionMatch
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def session(self) -> str:
+        return self.match.session
+
+
+class StoreRecorder(Recorder):
+    """Records into the experience store; secrets are taken out there."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def record(self, inference: Inference) -> Inference:
+        store = self._services.store
+        if _is_long(inference.messages):
+            future = await asyncio.to_thread(store.append, inference)
+        else:
+            future = store.append(inference)
+        await asyncio.wrap_future(future)
+        return inference
+
+
+class Gateway:
+    """Admits live requests. Lives on the event loop."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._recorder = StoreRecorder(services)
+        self._running: set[Exchange] = set()
+
+    @property
+    def model(self) -> ModelInfo:
+        return self._services.engine.model
+
+    @property
+    def engine_state(self) -> str:
+        return self._services.engine.stats.state
+
+    async def place(self, call: Call, request: Request) -> Place:
+        """Decide scenario and session.
+
+        Raises:
+            NotFound: the model is not served here.
+            Conflict: the scenario stands on another release than the one that the request binds it to.
+        """
+        self._check_model(call)
+        scenario = scenario_of(request)
+        await self._services.scenarios.ensure(scenario)
+        self._check_binding(scenario, request)
+        headers = dict(request.headers)
+        explicit = identify(headers, call.request, call.messages)
+        resolve = self._services.store.resolve_session
+        if _is_long(call.messages):
+            match = await asyncio.to_thread(resolve, scenario, explicit, call.messages, call.request)
+        else:
+            match = resolve(scenario, explicit, call.messages, call.request)
+        tags = {
+            name.removeprefix(_TAG): value[:_MAX_TAG_CHARACTERS]
+            for name, value in headers.items()
+            if name.startswith(_TAG) and name != f"{_TAG}session"
+        }
+        return Place(scenario, match, tags)
+
+    async def start(self, call: Call, place: Place) -> Exchange:
+        """Begin one generation on the release that the session is on."""
+        lease = await self._services.serving.admit(place.scenario, place.session, call.release)
+        exchange = Exchange(
+            self._services.engine,
+            self._recorder,
+            lease,
+            engine_request(call, lease.snapshot, Priority.LIVE),
+            self._draft(call, place, lease),
+        )
+        self._running.add(exchange)
+        exchange.task.add_done_callback(lambda _: self._running.discard(exchange))
+        return exchange
+
+    async def stop(self) -> None:
+        """End what is running; it is recorded as aborted."""
+        running = list(self._running)
+        for exchange in running:
+            exchange.abort()
+        await asyncio.gather(*(exchange.task for exchange in running), return_exceptions=True)
+
+    async def model_names(self, request: Request) -> list[str]:
+        """The model, and the releases of the request's scenario under which it can be asked for."""
+        scenario = scenario_of(request)
+        chain = await asyncio.to_thread(self._services.repository.chain, scenario, _PINNABLE)
+        return [self.model.id, *(f"{self.model.id}@{release.id}" for release in chain)]
+
+    def _check_model(self, call: Call) -> None:
+        if call.model == self.model.id or call.base_model == self.model.id:
+            return
+        hint = f"Served here: {self.model.id}. Set that as the model, or start Reef with another: reef init."
+        raise NotFound(f"The model {call.model!r} is not served here.", hint, param="model")
+
+    def _check_binding(self, scenario: str, request: Request) -> None:
+        wanted = request.headers.get("x-reef-release-id")
+        head = self._services.serving.head(scenario)
+        if wanted and head is not None and wanted != head.release_id:
+            message = f"The scenario {scenario} stands on {head.release_id}, not on {wanted}."
+            raise Conflict(message, f"Leave out x-reef-release-id, or ask for the model {self.model.id}@{wanted}.")
+
+    def _draft(self, call: Call, place: Place, lease: Lease) -> Inference:
+        snapshot = lease.snapshot
+        effective = snapshot.hints.apply(call.messages)
+        return Inference(
+            id=new_id("rec"),
+            scenario=place.scenario,
+            session=place.session,
+            created_at=time.time(),
+            release_id=snapshot.release_id,
+            lora_id=snapshot.lora.id if snapshot.lora is not None else None,
+            model=self.model.id,
+            wire=call.wire,
+            messages=call.messages,
+            effective_messages=None if effective == call.messages else effective,
+            reply={},
+            finish_reason="",
+            kind=place.match.kind,
+            sampling=call.sampling.resolve(snapshot.hints.sampling),
+            request=call.request,
+            tags=place.tags,
+        )
+
+
+def engine_request(call: Call, snapshot: Snapshot, priority: Priority) -> GenerateRequest:
+    """What the engine computes: the call under the hints and the LoRA of `snapshot`."""
+    return GenerateRequest(
+        messages=engine_messages(snapshot.hints.apply(call.messages)),
+        sampling=call.sampling.resolve(snapshot.hints.sampling),
+        max_tokens=call.max_tokens,
+        tools=call.tools,
+        lora=snapshot.lora,
+        priority=priority,
+        extra=call.extra,
+    )
+
+
+def scenario_of(request: Request) -> str:
+    """The scenario that a request names in its path or its header; else the default one."""
+    named = request.path_params.get("scenario")
+    return str(named) if named else request.headers.get("x-reef-scenario", "").strip() or DEFAULT_SCENARIO
+
+
+def release_headers(snapshot: Snapshot) -> dict[str, str]:
+    """Which release answered."""
+    return {"x-reef-release-id": snapshot.release_id, "x-reef-artifact-version": snapshot.content_id or snapshot.release_id}
+
+
+def _is_long(messages: tuple[Message, ...]) -> bool:
+    """Whether hashing and redacting the messages would hold up the event loop."""
+    return sum(len(str(message.get("content") or "")) for message in messages) > _IN_THREAD_CHARACTERS

@@ -1,0 +1,41 @@
+"""What the routes work with: one of each service, made by `daemon.lifecycle`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from daemon.config import Config
+from daemon.config_load import LoadedConfig
+from daemon.engine.base import Engine
+from daemon.experience.reader import Reader
+from daemon.experience.store import Store
+from daemon.paths import Home
+from daemon.serving.scenarios import Scenarios
+from daemon.serving.serving import Serving
+from daemon.tokens import Tokens
+from daemon.versions.repository import Repository
+
+
+@dataclass(slots=True)
+class Services:
+    """The parts of a running daemon. `loaded` is replaced when a configuration file changes; the rest stays."""
+
+    home: Home
+    loaded: LoadedConfig
+    version: str
+    started_at: float  # seconds since the epoch
+    base_url: str  # http://127.0.0.1:8900
+    store: Store
+    reader: Reader
+    engine: Engine
+    repository: Repository
+    serving: Serving
+    scenarios: Scenarios
+    tokens: Tokens
+    warnings: list[str] = field(default_factory=list)  # what the owner should know: a restart is needed, a file is refused
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def config(self) -> Config:
+        return self.loaded.config

@@ -1,0 +1,73 @@
+"""Scenarios come into being with their first request: an empty first release, so that there is always one to go back to."""
+
+from __future__ import annotations
+
+import asyncio
+
+from daemon.config import SCENARIO_NAME
+from daemon.engine.base import Engine
+from daemon.errors import BadRequest, Conflict
+from daemon.experience.store import Store
+from daemon.records import JSONObject
+from daemon.serving.releases import RepositoryReleases, base_facts
+from daemon.serving.serving import Serving
+from daemon.versions.manifest import Operation
+from daemon.versions.release import Draft, Release
+from daemon.versions.repository import Repository
+
+
+class Scenarios:
+    """Creates scenarios, one at a time."""
+
+    def __init__(self, repository: Repository, releases: RepositoryReleases, store: Store, serving: Serving, engine: Engine) -> None:
+        self._repository = repository
+        self._releases = releases
+        self._store = store
+        self._serving = serving
+        self._engine = engine
+        self._creating = asyncio.Lock()
+
+    async def ensure(self, name: str) -> bool:
+        """Make sure that `name` serves; True if it is new.
+
+        Raises:
+            BadRequest: no scenario name.
+            StorageError: its first release cannot be written.
+        """
+        if self._serving.head(name) is not None:
+            return False
+        check_scenario_name(name)
+        async with self._creating:
+            if self._serving.head(name) is not None:
+                return False
+            release = await asyncio.to_thread(self._first_release, name)
+            await asyncio.wrap_future(self._store.create_scenario(name))
+            await self._serving.install(await self._releases.of(release))
+            return True
+
+    async def create(self, name: str, settings: JSONObject) -> bool:
+        """The same with settings; they are merged into those of a scenario that stands."""
+        is_new = await self.ensure(name)
+        if settings:
+            await asyncio.wrap_future(self._store.update_scenario(name, settings))
+        return is_new
+
+    def _first_release(self, name: str) -> Release:
+        head = self._repository.head(name)
+        if head is not None:
+            return head
+        draft = Draft(scenario=name, operation=Operation.CREATION, base=base_facts(self._engine.model), who="daemon")
+        try:
+            return self._repository.publish(draft, expected_head=None)
+        except Conflict:  # another process was first
+            head = self._repository.head(name)
+            if head is None:
+                raise
+            return head
+
+
+def check_scenario_name(name: str) -> None:
+    """Raise `BadRequest` for what is no scenario name."""
+    if not SCENARIO_NAME.fullmatch(name):
+        hint = "Use a-z, 0-9 and hyphens, at most 63, beginning with a letter or digit."
+        raise BadRequest(f"{name[:80]!r} is no scenario name.", hint, param="scenario")
