@@ -1,0 +1,164 @@
+"""Rows back into records. Used by the reader, on its read-only connection."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from daemon.errors import DataError
+from daemon.experience.packing import from_json, object_from_json, unpack, unpack_tokens, unpack_trace
+from daemon.records import JSON, Inference, JSONObject, Message, Report, Sampling, Status, TokenTrace, TurnKind, Usage
+
+_REMEMBERED = 20_000
+
+INFERENCES = """
+SELECT r.sequence, r.id, c.name, s.key, r.created_at, release.text, lora.text, model.text, wire.text, i.kind, i.status, i.finish_reason,
+       i.prompt, i.effective, i.reply, i.detail, i.token_block, i.trace
+FROM records r JOIN inferences i ON i.sequence = r.sequence JOIN scenarios c ON c.id = r.scenario JOIN sessions s ON s.id = i.session
+JOIN words release ON release.id = i.release LEFT JOIN words lora ON lora.id = i.lora
+JOIN words model ON model.id = i.model JOIN words wire ON wire.id = i.wire
+"""
+REPORTS = """
+SELECT r.sequence, r.id, c.name, r.created_at, p.score, p.feedback, p.metadata
+FROM records r JOIN reports p ON p.sequence = r.sequence JOIN scenarios c ON c.id = r.scenario
+"""
+_CONVERSATION = """
+WITH RECURSIVE chain (parent, body, blob, depth) AS (
+  SELECT parent, body, blob, 0 FROM messages WHERE id = ?
+  UNION ALL SELECT m.parent, m.body, m.blob, chain.depth + 1 FROM chain JOIN messages m ON m.id = chain.parent)
+SELECT chain.body, blobs.data FROM chain LEFT JOIN blobs ON blobs.id = chain.blob ORDER BY depth DESC
+"""
+_BLOCKS = """
+WITH RECURSIVE chain (parent, data, depth) AS (
+  SELECT parent, data, 0 FROM token_blocks WHERE id = ?
+  UNION ALL SELECT b.parent, b.data, chain.depth + 1 FROM chain JOIN token_blocks b ON b.id = chain.parent)
+SELECT data FROM chain ORDER BY depth DESC
+"""
+
+
+class Loader:
+    """Rebuilds records. What it returns shares messages between records: treat them as immutable."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._conversations: OrderedDict[int, tuple[Message, ...]] = OrderedDict()
+        self._held = 0
+
+    def inferences(self, where: str, values: Sequence[str | int | float]) -> list[Inference]:
+        return [self._inference(row) for row in self._connection.execute(INFERENCES + where, values).fetchall()]
+
+    def reports(self, where: str, values: Sequence[str | int | float]) -> list[Report]:
+        return [self._report(row) for row in self._connection.execute(REPORTS + where, values).fetchall()]
+
+    def conversation(self, leaf: int | None) -> tuple[Message, ...]:
+        """All messages from the first to `leaf`."""
+        if leaf is None:
+            return ()
+        known = self._conversations.get(leaf)
+        if known is None:
+            rows = self._connection.execute(_CONVERSATION, (leaf,)).fetchall()
+            known = tuple(object_from_json(unpack(row[0] if row[1] is None else row[1])) for row in rows)
+            self._remember(leaf, known)
+        return known
+
+    def _remember(self, leaf: int, messages: tuple[Message, ...]) -> None:
+        self._conversations[leaf] = messages
+        self._held += len(messages)
+        while self._held > _REMEMBERED and self._conversations:
+            self._held -= len(self._conversations.popitem(last=False)[1])
+
+    def _inference(self, row: tuple[object, ...]) -> Inference:
+        (sequence, record, scenario, session, created_at, release, lora, model, wire, kind, status, finish_reason) = cast(
+            "tuple[int, str, str, str, float, str, str | None, str, str, str, str, str]", row[:12]
+        )
+        prompt, effective, reply, packed, block, trace = cast(
+            "tuple[int | None, int | None, int, bytes, int | None, bytes | None]", row[12:]
+        )
+        detail = object_from_json(unpack(packed))
+        prompt_tokens, completion_tokens, cached_tokens = _integers(detail["usage"])
+        first_token_ms, total_ms = cast("list[float]", detail["ms"])
+        return Inference(
+            id=record,
+            scenario=scenario,
+            session=session,
+            created_at=created_at,
+            release_id=release,
+            lora_id=lora,
+            model=model,
+            wire=wire,
+            messages=self.conversation(prompt),
+            effective_messages=None if effective is None else self.conversation(effective),
+            reply=self._message(reply),
+            finish_reason=finish_reason,
+            status=Status(status),
+            kind=TurnKind(kind),
+            usage=Usage(prompt_tokens, completion_tokens, cached_tokens),
+            sampling=_sampling(_object(detail.get("sampling"))),
+            tokens=None if trace is None else self._tokens(block, trace),
+            request=self._request(detail),
+            tags={name: str(value) for name, value in _object(detail.get("tags")).items()},
+            error=str(detail.get("error", "")),
+            first_token_ms=first_token_ms,
+            total_ms=total_ms,
+            redactions=int(cast(int, detail.get("redactions", 0))),
+            sequence=sequence,
+        )
+
+    def _message(self, node: int) -> Message:
+        row = self._connection.execute(
+            "SELECT m.body, b.data FROM messages m LEFT JOIN blobs b ON b.id = m.blob WHERE m.id = ?", (node,)
+        ).fetchone()
+        if row is None:
+            raise DataError("A stored reply is missing.", "Run `reef fsck`.")
+        return object_from_json(unpack(row[0] if row[1] is None else row[1]))
+
+    def _request(self, detail: JSONObject) -> JSONObject:
+        request = dict(_object(detail.get("request")))
+        for name, blob in _object(detail.get("large")).items():
+            row = self._connection.execute("SELECT data FROM blobs WHERE id = ?", (cast(int, blob),)).fetchone()
+            if row is None:
+                raise DataError("A stored request is incomplete.", "Run `reef fsck`.")
+            request[name] = from_json(unpack(row[0]))
+        return request
+
+    def _tokens(self, block: int | None, trace: bytes) -> TokenTrace:
+        prompt: list[int] = []
+        if block is not None:
+            for (data,) in self._connection.execute(_BLOCKS, (block,)):
+                prompt.extend(unpack_tokens(data))
+        rest, completion, logprobs = unpack_trace(trace)
+        return TokenTrace((*prompt, *rest), tuple(completion), tuple(logprobs))
+
+    def _report(self, row: tuple[object, ...]) -> Report:
+        sequence, record, scenario, created_at, score, feedback, metadata = cast("tuple[int, str, str, float, float | None, str, str]", row)
+        references = self._connection.execute(
+            "SELECT t.id FROM report_references f JOIN records t ON t.sequence = f.target WHERE f.report = ? ORDER BY f.position",
+            (sequence,),
+        ).fetchall()
+        return Report(
+            id=record,
+            scenario=scenario,
+            created_at=created_at,
+            references=tuple(str(row[0]) for row in references),
+            score=score,
+            feedback=cast("str | JSONObject | None", json.loads(feedback)),
+            metadata=_object(json.loads(metadata)),
+            sequence=sequence,
+        )
+
+
+def _object(value: JSON) -> JSONObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _integers(value: JSON) -> list[int]:
+    return [int(item) for item in cast("Iterable[int]", value)]
+
+
+def _sampling(fields: JSONObject) -> Sampling:
+    settings = dict(fields)
+    stop = settings.pop("stop", [])
+    return Sampling(stop=tuple(str(item) for item in cast("Iterable[str]", stop)), **cast("dict[str, float]", settings))  # type: ignore[arg-type]

@@ -1,0 +1,116 @@
+"""Compact bytes: JSON that survives exactly, zstd where it pays, token ids and log-probabilities as arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import threading
+from array import array
+from collections.abc import Sequence
+from typing import cast
+
+import zstandard
+
+from daemon.errors import DataError
+from daemon.records import JSON, JSONObject
+
+LARGE_BYTES = 512
+"""A JSON value longer than this is stored once by content, whoever repeats it."""
+BLOCK_TOKENS = 256
+"""Token ids of a prompt are kept in blocks of this many, shared by every prompt that starts the same."""
+HASH_BYTES = 16
+
+_WORTH_BYTES = 96  # below this zstd's frame costs more than it saves
+_MAX_BYTES = 256 << 20
+_TRACE = struct.Struct("<BIII")
+_local = threading.local()  # zstd contexts must not be shared between threads
+
+
+def to_json(value: JSON) -> bytes:
+    """Compact UTF-8; key order is kept, lone surrogates (legal in JSON escapes) survive."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def from_json(data: bytes) -> JSON:
+    return cast(JSON, json.loads(data.decode("utf-8", "surrogatepass")))
+
+
+def object_from_json(data: bytes) -> JSONObject:
+    value = from_json(data)
+    if not isinstance(value, dict):
+        raise DataError("A stored value is not a JSON object.", "Run `reef fsck`.")
+    return value
+
+
+def digest(*parts: bytes) -> bytes:
+    """BLAKE2b over the parts, 128 bits: content addresses inside one database."""
+    hasher = hashlib.blake2b(digest_size=HASH_BYTES)
+    for part in parts:
+        hasher.update(part)
+    return hasher.digest()
+
+
+def pack(data: bytes) -> bytes:
+    """One byte that names the codec, then the bytes, compressed if that is shorter."""
+    if len(data) >= _WORTH_BYTES:
+        compressor = getattr(_local, "compressor", None)
+        if compressor is None:
+            compressor = _local.compressor = zstandard.ZstdCompressor(level=3, write_checksum=False)
+        packed: bytes = compressor.compress(data)
+        if len(packed) < len(data):
+            return b"\x01" + packed
+    return b"\x00" + data
+
+
+def unpack(data: bytes) -> bytes:
+    """The inverse of `pack`. Raises `DataError` for damaged bytes."""
+    if data[:1] == b"\x00":
+        return data[1:]
+    if data[:1] != b"\x01":
+        raise DataError("A stored value has an unknown encoding.", "Run `reef fsck`.")
+    decompressor = getattr(_local, "decompressor", None)
+    if decompressor is None:
+        decompressor = _local.decompressor = zstandard.ZstdDecompressor()
+    try:
+        return cast(bytes, decompressor.decompress(data[1:], max_output_size=_MAX_BYTES))
+    except zstandard.ZstdError as error:
+        raise DataError(f"A stored value is damaged: {error}.", "Run `reef fsck`.") from error
+
+
+def _code(tokens: Sequence[int]) -> str:
+    return "H" if not tokens or max(tokens) < 1 << 16 else "I"
+
+
+def pack_tokens(tokens: Sequence[int]) -> bytes:
+    """Token ids in 2 or 4 bytes each, the width in the first byte."""
+    values = array(_code(tokens), tokens)
+    return pack(bytes([values.itemsize]) + values.tobytes())
+
+
+def unpack_tokens(data: bytes) -> list[int]:
+    plain = unpack(data)
+    values = array("H" if plain[0] == 2 else "I")
+    values.frombytes(plain[1:])
+    return values.tolist()
+
+
+def pack_trace(rest: Sequence[int], completion: Sequence[int], logprobs: Sequence[float]) -> bytes:
+    """What of a trace is the inference's own: prompt ids after the last whole block, completion ids, log-probabilities (float32)."""
+    code = _code((*rest, *completion))
+    header = _TRACE.pack(array(code).itemsize, len(rest), len(completion), len(logprobs))
+    return pack(header + array(code, rest).tobytes() + array(code, completion).tobytes() + array("f", logprobs).tobytes())
+
+
+def unpack_trace(data: bytes) -> tuple[list[int], list[int], list[float]]:
+    plain = unpack(data)
+    width, rest_count, completion_count, logprob_count = _TRACE.unpack_from(plain)
+    ids_end = _TRACE.size + width * (rest_count + completion_count)
+    if len(plain) != ids_end + 4 * logprob_count:
+        raise DataError("A stored token trace is damaged.", "Run `reef fsck`.")
+    ids = array("H" if width == 2 else "I")
+    ids.frombytes(plain[_TRACE.size : ids_end])
+    logprobs = array("f")
+    logprobs.frombytes(plain[ids_end:])
+    tokens = ids.tolist()
+    return tokens[:rest_count], tokens[rest_count:], logprobs.tolist()

@@ -1,0 +1,282 @@
+"""Reading the experience: read-only connections, one a thread, that never hold up the writer."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from daemon.errors import NotFound
+from daemon.experience.database import open_reader, storage_errors
+from daemon.experience.loading import Loader
+from daemon.experience.packing import object_from_json, unpack
+from daemon.records import Inference, JSONObject, Report
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    id: str
+    scenario: str
+    title: str  # the first user's message, on one line
+    created_at: float
+    updated_at: float
+    turns: int
+    asides: int  # requests for a title, a summary, a commit message
+    reports: int
+    releases: tuple[str, ...]  # that answered, oldest first
+    last_receipt: str
+    last_sequence: int  # the cursor: pass as `before` for the next page
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTurn:
+    inference: Inference
+    reports: tuple[Report, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    summary: SessionSummary
+    turns: tuple[SessionTurn, ...]  # in order; asides among them
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    sessions: int = 0
+    inferences: int = 0
+    reports: int = 0
+    imported: int = 0
+    last_sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioFacts:
+    name: str
+    created_at: float
+    archived_at: float | None = None
+    settings: JSONObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRecord:
+    """What was stored as it came: an import, or a training instruction."""
+
+    id: str
+    scenario: str
+    created_at: float
+    request_type: str
+    payload: JSONObject
+    sequence: int
+
+
+_SUMMARY = """
+SELECT s.key, c.name, s.title, s.created_at, s.updated_at, s.turns, s.asides, s.last_sequence, s.id,
+  (SELECT id FROM records WHERE sequence = s.last_sequence),
+  (SELECT count(DISTINCT f.report) FROM inferences i JOIN report_references f ON f.target = i.sequence WHERE i.session = s.id)
+FROM sessions s JOIN scenarios c ON c.id = s.scenario
+"""
+
+
+class Reader:
+    """All methods may be called from any thread; they block on the disk, so a daemon calls them in threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._connections: list[sqlite3.Connection] = []
+
+    def close(self) -> None:
+        with self._lock:
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
+        self._local = threading.local()
+
+    def connection(self) -> sqlite3.Connection:
+        """This thread's read-only connection, for queries of other modules of this package."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = open_reader(self.path)
+            self._local.connection = connection
+            self._local.loader = Loader(connection)
+            with self._lock:
+                self._connections.append(connection)
+        return connection
+
+    def loader(self) -> Loader:
+        self.connection()
+        loader: Loader = self._local.loader
+        return loader
+
+    def inference(self, receipt: str) -> Inference:
+        """Raises `NotFound` for a receipt that this database does not hold."""
+        with storage_errors():
+            found = self.loader().inferences("WHERE r.id = ?", (receipt,))
+        if not found:
+            raise NotFound(f"There is no record {receipt}.", "`reef sessions` lists what is stored.")
+        return found[0]
+
+    def report(self, report_id: str, scenario: str | None = None) -> Report:
+        """Report ids are chosen by clients and may repeat between scenarios; without `scenario` the oldest is meant."""
+        where, values = ("WHERE r.id = ?", (report_id,)) if scenario is None else ("WHERE r.id = ? AND c.name = ?", (report_id, scenario))
+        with storage_errors():
+            found = self.loader().reports(f"{where} ORDER BY r.sequence LIMIT 1", values)
+        if not found:
+            raise NotFound(f"There is no report {report_id}.", "`reef sessions` lists what is stored.")
+        return found[0]
+
+    def items(
+        self, scenario: str, after_sequence: int = 0, limit: int = 100, kind: Literal["inference", "report"] | None = None
+    ) -> list[Inference | Report]:
+        """The stream of a scenario in order, from after `after_sequence`; at most `limit` items."""
+        with storage_errors():
+            rows = self.connection().execute(
+                "SELECT r.sequence, r.kind FROM records r JOIN scenarios c ON c.id = r.scenario WHERE c.name = ? AND r.sequence > ?"
+                " AND (r.kind = ? OR (? IS NULL AND r.kind <> 'import')) ORDER BY r.sequence LIMIT ?",
+                (scenario, after_sequence, kind, kind, limit),
+            )
+            loader = self.loader()
+            items: list[Inference | Report] = []
+            for sequence, found in rows.fetchall():
+                if found == "inference":
+                    items.extend(loader.inferences("WHERE r.sequence = ?", (sequence,)))
+                else:
+                    items.extend(loader.reports("WHERE r.sequence = ?", (sequence,)))
+            return items
+
+    def imported(self, scenario: str, after_sequence: int = 0, limit: int = 100, request_type: str | None = None) -> list[ImportedRecord]:
+        """Records that were stored as they came, in order."""
+        with storage_errors():
+            rows = self.connection().execute(
+                "SELECT r.id, c.name, r.created_at, i.request_type, i.payload, r.sequence FROM records r"
+                " JOIN imports i ON i.sequence = r.sequence JOIN scenarios c ON c.id = r.scenario"
+                " WHERE c.name = ? AND r.sequence > ? AND (? IS NULL OR i.request_type = ?) ORDER BY r.sequence LIMIT ?",
+                (scenario, after_sequence, request_type, request_type, limit),
+            )
+            return [
+                ImportedRecord(record, name, created_at, kind, object_from_json(unpack(payload)), sequence)
+                for record, name, created_at, kind, payload, sequence in rows.fetchall()
+            ]
+
+    def sessions(self, scenario: str | None = None, limit: int = 50, before: int | None = None, q: str = "") -> list[SessionSummary]:
+        """Newest first. `before` is the `last_sequence` of the last one seen; `q` is looked for in titles and ids."""
+        conditions, values = ["c.archived_at IS NULL"], list[str | int]()
+        if scenario is not None:
+            conditions.append("c.name = ?")
+            values.append(scenario)
+        if before is not None:
+            conditions.append("s.last_sequence < ?")
+            values.append(before)
+        if q:
+            conditions.append("(instr(lower(s.title), lower(?)) OR instr(s.key, ?))")
+            values += [q, q]
+        with storage_errors():
+            query = f"{_SUMMARY} WHERE {' AND '.join(conditions)} ORDER BY s.last_sequence DESC LIMIT ?"
+            return [self._summary(row) for row in self.connection().execute(query, (*values, limit)).fetchall()]
+
+    def session(self, session: str, scenario: str | None = None) -> SessionView:
+        """One session with its turns. Raises `NotFound`."""
+        with storage_errors():
+            query = f"{_SUMMARY} WHERE s.key = ? AND (? IS NULL OR c.name = ?) ORDER BY s.last_sequence DESC LIMIT 1"
+            row = self.connection().execute(query, (session, scenario, scenario)).fetchone()
+            if row is None:
+                raise NotFound(f"There is no session {session}.", "`reef sessions` lists them.")
+            inferences = self.loader().inferences("WHERE i.session = ? ORDER BY i.sequence", (row[8],))
+            reports = self.reports_by_target("i.session = ?", (row[8],))
+        return SessionView(self._summary(row), tuple(SessionTurn(item, reports.get(item.sequence, ())) for item in inferences))
+
+    def reports_for(self, receipt: str) -> list[Report]:
+        with storage_errors():
+            return self.loader().reports(
+                "WHERE r.sequence IN (SELECT f.report FROM report_references f JOIN records t ON t.sequence = f.target WHERE t.id = ?)"
+                " ORDER BY r.sequence",
+                (receipt,),
+            )
+
+    def reports_by_target(self, where: str, values: tuple[str | int, ...]) -> dict[int, tuple[Report, ...]]:
+        """Reports by the sequence of the inference that they speak of; `where` chooses the inferences (`i`, records `t`)."""
+        pairs = self.connection().execute(
+            "SELECT f.target, f.report FROM inferences i JOIN records t ON t.sequence = i.sequence"
+            f" JOIN report_references f ON f.target = i.sequence WHERE {where} ORDER BY f.report",
+            values,
+        )
+        grouped: dict[int, tuple[Report, ...]] = {}
+        loaded: dict[int, Report] = {}
+        for target, report in pairs.fetchall():
+            if report not in loaded:
+                loaded[report] = self.loader().reports("WHERE r.sequence = ?", (report,))[0]
+            grouped[target] = (*grouped.get(target, ()), loaded[report])
+        return grouped
+
+    def last_receipt(self, scenario: str) -> str | None:
+        """The newest turn's receipt; asides are passed over."""
+        with storage_errors():
+            row = self.connection().execute(
+                "SELECT r.id FROM records r JOIN scenarios c ON c.id = r.scenario JOIN inferences i ON i.sequence = r.sequence"
+                " WHERE c.name = ? AND r.kind = 'inference' AND i.kind = 'turn' ORDER BY r.sequence DESC LIMIT 1",
+                (scenario,),
+            )
+            found = row.fetchone()
+        return None if found is None else str(found[0])
+
+    def counts(self, scenario: str) -> Counts:
+        with storage_errors():
+            connection = self.connection()
+            kinds = {
+                kind: (count, last)
+                for kind, count, last in connection.execute(
+                    "SELECT r.kind, count(*), max(r.sequence) FROM records r JOIN scenarios c ON c.id = r.scenario"
+                    " WHERE c.name = ? GROUP BY r.kind",
+                    (scenario,),
+                )
+            }
+            sessions = connection.execute(
+                "SELECT count(*) FROM sessions s JOIN scenarios c ON c.id = s.scenario WHERE c.name = ?", (scenario,)
+            ).fetchone()[0]
+        empty = (0, 0)
+        return Counts(
+            sessions=sessions,
+            inferences=kinds.get("inference", empty)[0],
+            reports=kinds.get("report", empty)[0],
+            imported=kinds.get("import", empty)[0],
+            last_sequence=max((last for _, last in kinds.values()), default=0),
+        )
+
+    def scenarios(self, *, archived: bool = False) -> list[str]:
+        """Names, oldest first."""
+        return [facts.name for facts in self._scenarios("WHERE ? OR archived_at IS NULL", (archived,))]
+
+    def scenario(self, name: str) -> ScenarioFacts:
+        """Raises `NotFound`."""
+        found = self._scenarios("WHERE name = ?", (name,))
+        if not found:
+            raise NotFound(f"There is no scenario {name}.", "`reef status` lists them.")
+        return found[0]
+
+    def _scenarios(self, where: str, values: tuple[str | bool, ...]) -> list[ScenarioFacts]:
+        with storage_errors():
+            rows = self.connection().execute(f"SELECT name, created_at, archived_at, settings FROM scenarios {where} ORDER BY id", values)
+            return [ScenarioFacts(row[0], row[1], row[2], object_from_json(row[3].encode())) for row in rows.fetchall()]
+
+    def _summary(self, row: tuple[str, str, str, float, float, int, int, int, int, str, int]) -> SessionSummary:
+        releases = self.connection().execute(
+            "SELECT w.text FROM inferences i JOIN words w ON w.id = i.release WHERE i.session = ? GROUP BY w.id ORDER BY min(i.sequence)",
+            (row[8],),
+        )
+        key, scenario, title, created_at, updated_at, turns, asides, last_sequence, _, receipt, reports = row
+        return SessionSummary(
+            id=key,
+            scenario=scenario,
+            title=title,
+            created_at=created_at,
+            updated_at=updated_at,
+            turns=turns,
+            asides=asides,
+            reports=reports,
+            releases=tuple(str(found[0]) for found in releases),
+            last_receipt=receipt,
+            last_sequence=last_sequence,
+        )

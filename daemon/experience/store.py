@@ -1,0 +1,257 @@
+"""The experience store: one writer, durable before it answers, and the memory that groups requests into sessions.
+
+A future of `append` resolves when the record is on disk (`synchronous=FULL`, group commit): only then may a
+receipt leave the daemon. Async callers use `asyncio.wrap_future`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from daemon.errors import BadRequest, Conflict, NotFound
+from daemon.experience.database import mark, open_reader, open_writer, storage_errors
+from daemon.experience.grouping import SessionMatch
+from daemon.experience.keys import conversation_keys
+from daemon.experience.loading import Loader
+from daemon.experience.packing import object_from_json, pack, to_json, unpack
+from daemon.experience.rows import Rows, clean
+from daemon.experience.session_index import CAPACITY, SessionIndex
+from daemon.experience.writer import Writer
+from daemon.records import Inference, JSONObject, Message, Report
+from daemon.redact import redact, redact_json, redact_object, redact_text
+
+T = TypeVar("T")
+_REPLIES = "inferences i JOIN sessions s ON s.id = i.session JOIN scenarios c ON c.id = s.scenario"
+
+
+class Store:
+    """Open one a database; a second process reads through `Reader`."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, redact_secrets: bool) -> None:
+        self.path = path
+        self._redact = redact_secrets
+        self._connection = connection
+        self._rows = Rows()
+        self._index = SessionIndex()
+        self._warm()
+        self._writer = Writer(connection, self._rows.forget)
+
+    @classmethod
+    def open(cls, path: Path, *, redact_secrets: bool = True) -> Store:
+        """Create or migrate the database and start the writer.
+
+        Args:
+            redact_secrets: replace keys, tokens and the like before anything is written.
+
+        Raises:
+            StorageError: it cannot be written, is damaged, or lies on a network file system.
+            DataError: a newer Reef wrote it.
+        """
+        return cls(path, open_writer(path), redact_secrets=redact_secrets)
+
+    def close(self) -> None:
+        """Write what waits, note the clean end, and let go of the file. Closing twice does nothing more."""
+        if not self._writer.close():
+            return
+        with storage_errors():
+            mark(self._connection, "closed")
+            self._connection.close()
+
+    def resolve_session(
+        self, scenario: str, explicit: str | None, messages: Sequence[Message], request: JSONObject | None = None
+    ) -> SessionMatch:
+        """Which session a request belongs to; `explicit` is what `grouping.identify` found, `request` the other fields (tools).
+
+        Answers from memory; only a session older than the memory costs one indexed query.
+        """
+        keys = conversation_keys(messages)
+        session = explicit or self._index.find(scenario, messages, keys)
+        if not self._index.complete:
+            session = self._recall(scenario, session, messages, keys)
+        return self._index.match(scenario, session, messages, keys, request or {}, explicit=explicit is not None, now=time.time())
+
+    def append(self, inference: Inference) -> Future[int]:
+        """Store a record; its place in the stream. The same id and content again: the same place; other content: `Conflict`."""
+        reply_key = self._index.add(inference)
+
+        def write(connection: sqlite3.Connection) -> int:
+            record = redact(inference) if self._redact else inference
+            row = connection.execute("SELECT sequence FROM records WHERE id = ?", (clean(inference.id),)).fetchone()
+            if row is not None:
+                return self._same_inference(connection, int(row[0]), record)
+            return self._rows.inference(connection, record, reply_key)
+
+        return self._writer.submit(write)
+
+    def append_report(self, report: Report) -> Future[int]:
+        """Store feedback; its place in the stream.
+
+        A retry (same id, same content) gives the same place again. The future fails with `Conflict` where the id
+        holds other content, and with `BadRequest` for a receipt that this scenario does not know.
+        """
+
+        def write(connection: sqlite3.Connection) -> int:
+            stored = self._without_secrets(report)
+            scenario = self._rows.scenario(connection, report.scenario, report.created_at)
+            references = tuple(dict.fromkeys(report.references))
+            row = connection.execute(
+                "SELECT sequence, kind FROM records WHERE id = ? AND scenario = ?", (clean(report.id), scenario)
+            ).fetchone()
+            if row is not None:
+                return _same_report(connection, int(row[0]), row[1], replace(stored, references=references))
+            targets = [_target(connection, scenario, receipt, report.scenario) for receipt in references]
+            sequence = self._rows.record(connection, scenario, report.id, "report", report.created_at)
+            connection.execute(
+                "INSERT INTO reports VALUES (?, ?, ?, ?)",
+                (sequence, stored.score, json.dumps(stored.feedback), json.dumps(stored.metadata)),
+            )
+            connection.executemany(
+                "INSERT INTO report_references VALUES (?, ?, ?)", [(sequence, position, target) for position, target in enumerate(targets)]
+            )
+            return sequence
+
+        return self._writer.submit(write)
+
+    def append_record(self, scenario: str, record_id: str, request_type: str, payload: JSONObject) -> Future[int]:
+        """Store what an import or an instruction brings, as it is; idempotent like `append_report`."""
+        return self.append_records(scenario, [(record_id, request_type, payload)], _first)
+
+    def append_records(self, scenario: str, records: Sequence[tuple[str, str, JSONObject]], result: Callable[[list[int]], T]) -> Future[T]:
+        """Store a batch in one transaction, all or none; `result` makes the answer from the places in the stream."""
+
+        def write(connection: sqlite3.Connection) -> T:
+            now = time.time()
+            place = self._rows.scenario(connection, scenario, now)
+            return result([self._import(connection, place, now, *record) for record in records])
+
+        return self._writer.submit(write)
+
+    def create_scenario(self, name: str, settings: JSONObject | None = None) -> Future[bool]:
+        """True: it is new; False: it stands already, unchanged."""
+
+        def write(connection: sqlite3.Connection) -> bool:
+            if connection.execute("SELECT 1 FROM scenarios WHERE name = ? AND archived_at IS NULL", (name,)).fetchone():
+                return False
+            connection.execute(
+                "INSERT INTO scenarios (name, created_at, settings) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET archived_at = NULL",
+                (name, time.time(), json.dumps(settings or {})),
+            )
+            return True
+
+        return self._writer.submit(write)
+
+    def update_scenario(self, name: str, settings: JSONObject | None = None, *, archived: bool | None = None) -> Future[None]:
+        """Merge `settings`, archive it or bring it back. The future fails with `NotFound`."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            row = connection.execute("SELECT settings FROM scenarios WHERE name = ?", (name,)).fetchone()
+            if row is None:
+                raise NotFound(f"There is no scenario {name}.", "`reef status` lists them.")
+            merged = {**json.loads(row[0]), **(settings or {})}
+            connection.execute("UPDATE scenarios SET settings = ? WHERE name = ?", (json.dumps(merged), name))
+            if archived is not None:
+                connection.execute("UPDATE scenarios SET archived_at = ? WHERE name = ?", (time.time() if archived else None, name))
+
+        return self._writer.submit(write)
+
+    def execute(self, function: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """Run `function` on the writing connection, inside a transaction of its own; for the other tables' writers."""
+        return self._writer.submit(function)
+
+    def _warm(self) -> None:
+        with storage_errors():
+            rows = self._connection.execute(
+                f"SELECT c.name, s.key, i.reply_key FROM {_REPLIES} ORDER BY i.sequence DESC LIMIT ?",
+                (CAPACITY // 2,),
+            ).fetchall()
+        for scenario, session, key in reversed(rows):
+            self._index.warm(scenario, session, key)
+        if len(rows) == CAPACITY // 2:
+            self._index.complete = False
+
+    def _recall(self, scenario: str, session: str | None, messages: Sequence[Message], keys: Sequence[bytes]) -> str | None:
+        """What memory has dropped: a session by its id, or by the longest prefix that the database knows."""
+        if session is not None and self._index.knows(scenario, session):
+            return session
+        wanted = [key for message, key in zip(messages, keys, strict=True) if message.get("role") == "assistant"][-64:]
+        if session is None and not wanted:
+            return None
+        with storage_errors():
+            connection = open_reader(self.path)
+            try:
+                if session is not None:
+                    found = connection.execute(
+                        "SELECT s.key, x'' FROM sessions s JOIN scenarios c ON c.id = s.scenario WHERE c.name = ? AND s.key = ?",
+                        (scenario, session),
+                    ).fetchall()
+                else:
+                    found = connection.execute(
+                        f"SELECT s.key, i.reply_key FROM {_REPLIES}"
+                        f" WHERE c.name = ? AND i.reply_key IN ({','.join('?' * len(wanted))}) ORDER BY i.sequence",
+                        (scenario, *wanted),
+                    ).fetchall()
+            finally:
+                connection.close()
+        if not found:
+            return session
+        key, reply = max(found, key=lambda row: wanted.index(row[1]) if row[1] in wanted else -1)
+        self._index.warm(scenario, key, reply)
+        return str(key)
+
+    def _same_inference(self, connection: sqlite3.Connection, sequence: int, inference: Inference) -> int:
+        stored = Loader(connection).inferences("WHERE r.sequence = ?", (sequence,))
+        if stored and replace(stored[0], sequence=0, tokens=None) == replace(inference, sequence=0, tokens=None):
+            return sequence
+        raise Conflict(f"The receipt {inference.id} is taken by another record.")
+
+    def _without_secrets(self, report: Report) -> Report:
+        if not self._redact:
+            return report
+        feedback = report.feedback
+        if isinstance(feedback, str):
+            feedback = redact_text(feedback)[0]
+        elif feedback is not None:
+            feedback = redact_object(feedback)[0]
+        return replace(report, feedback=feedback, metadata=redact_object(report.metadata)[0])
+
+    def _import(
+        self, connection: sqlite3.Connection, scenario: int, now: float, record_id: str, request_type: str, payload: JSONObject
+    ) -> int:
+        data = to_json(redact_json(payload)[0] if self._redact else payload)
+        row = connection.execute(
+            "SELECT r.sequence, i.request_type, i.payload FROM records r LEFT JOIN imports i ON i.sequence = r.sequence"
+            " WHERE r.id = ? AND r.scenario = ?",
+            (clean(record_id), scenario),
+        ).fetchone()
+        if row is not None:
+            if row[1] == request_type and object_from_json(unpack(row[2])) == object_from_json(data):
+                return int(row[0])
+            raise Conflict(f"The id {record_id} is taken by another record.", "Send it under another `agent_record_id`.")
+        sequence = self._rows.record(connection, scenario, record_id, "import", now)
+        connection.execute("INSERT INTO imports VALUES (?, ?, ?)", (sequence, clean(request_type), pack(data)))
+        return sequence
+
+
+def _first(sequences: list[int]) -> int:
+    return sequences[0]
+
+
+def _target(connection: sqlite3.Connection, scenario: int, receipt: str, name: str) -> int:
+    row = connection.execute("SELECT sequence FROM records WHERE id = ? AND scenario = ?", (clean(receipt), scenario)).fetchone()
+    if row is None:
+        raise BadRequest(f"The scenario {name} holds no record {receipt}.", "`reef sessions` lists receipts.", param="references")
+    return int(row[0])
+
+
+def _same_report(connection: sqlite3.Connection, sequence: int, kind: str, report: Report) -> int:
+    stored = Loader(connection).reports("WHERE r.sequence = ?", (sequence,)) if kind == "report" else []
+    if stored and replace(stored[0], sequence=0, created_at=0.0) == replace(report, sequence=0, created_at=0.0):
+        return sequence
+    raise Conflict(f"The id {report.id} holds other content.", "Send the new report under another `agent_record_id`.")

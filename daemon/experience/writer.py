@@ -1,0 +1,126 @@
+"""One thread that writes. Whatever waits while a commit is on its way to the disk goes into the next commit together."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+from daemon.errors import ReefError, StorageError
+from daemon.experience.database import map_error
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_MAX_BATCH = 512
+
+
+class _Job(Generic[T]):
+    __slots__ = ("function", "future", "result")
+
+    def __init__(self, function: Callable[[sqlite3.Connection], T]) -> None:
+        self.function = function
+        self.future: Future[T] = Future()
+        self.result: tuple[T] | None = None
+
+    def attempt(self, connection: sqlite3.Connection) -> bool:
+        """Run inside a savepoint; False: it failed, was undone, and its future knows why."""
+        connection.execute("SAVEPOINT job")
+        try:
+            self.result = (self.function(connection),)
+        except Exception as error:  # noqa: BLE001  # top of the thread: one caller's bug must not take the others' records with it
+            connection.execute("ROLLBACK TO job")
+            connection.execute("RELEASE job")
+            self.fail(error)
+            return False
+        connection.execute("RELEASE job")
+        return True
+
+    def fail(self, error: Exception) -> None:
+        if isinstance(error, sqlite3.Error):
+            self.future.set_exception(map_error(error))
+            return
+        if not isinstance(error, ReefError):
+            _log.error("A write to the experience database failed", exc_info=error)
+        self.future.set_exception(error)
+
+    def resolve(self) -> None:
+        if self.result is not None:
+            self.future.set_result(self.result[0])
+
+
+class Writer:
+    """Owns the writing connection. Futures resolve after the commit that holds their rows is on disk."""
+
+    def __init__(self, connection: sqlite3.Connection, on_rollback: Callable[[], None]) -> None:
+        """`on_rollback` drops what the caller remembers of rows that were undone."""
+        self._connection = connection
+        self._on_rollback = on_rollback
+        self._queue: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="experience-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, function: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """Queue `function`; it runs alone on the writing connection, inside a transaction."""
+        job = _Job(function)
+        job.future.set_running_or_notify_cancel()  # a write that was asked for cannot be taken back
+        with self._lock:
+            if self._closed:
+                raise StorageError("The experience store is closed.", "Start the daemon again.")
+            self._queue.put(job)  # type: ignore[arg-type]  # a queue of jobs of any result
+        return job.future
+
+    def close(self) -> bool:
+        """Write what waits, then end the thread; False: it was closed before. The connection stays with its owner."""
+        with self._lock:
+            first, self._closed = not self._closed, True
+            if first:
+                self._queue.put(None)
+        self._thread.join()
+        return first
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            jobs: list[_Job[object]] = []
+            item = self._queue.get()
+            while True:
+                if item is None:
+                    ended = True
+                    break
+                jobs.append(item)
+                if len(jobs) == _MAX_BATCH:
+                    break
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            if jobs:
+                self._commit(jobs)
+
+    def _commit(self, jobs: list[_Job[object]]) -> None:
+        connection = self._connection
+        done: list[_Job[object]] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                if job.attempt(connection):
+                    done.append(job)
+                else:
+                    self._on_rollback()
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._on_rollback()
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            for job in jobs:
+                if not job.future.done():
+                    job.fail(error)
+            return
+        for job in done:
+            job.resolve()

@@ -1,0 +1,142 @@
+"""Secrets out of texts before they are stored: each becomes `[redacted:kind]`.
+
+Only spans that look like a secret by form or by their label are taken; git hashes, UUIDs and content ids are not.
+Redacting twice changes nothing more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from daemon.records import JSON, Inference, JSONObject, Message
+
+# Kind, the literals of which one must occur (a fast test before the pattern), and the pattern. The secret is group
+# "secret" where there is one, else the whole match.
+_RULES: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
+    (
+        "private-key",
+        ("PRIVATE KEY",),
+        re.compile(
+            r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)", re.S
+        ),
+    ),
+    ("jwt", ("eyJ",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")),
+    ("github-token", ("gh", "github_pat_"), re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{40,255})\b")),
+    ("gitlab-token", ("glpat-",), re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}")),
+    ("slack-token", ("xox",), re.compile(r"\bxox[abposr]-[A-Za-z0-9-]{10,}")),
+    ("aws-key-id", ("AKIA", "ASIA"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
+    ("google-key", ("AIza",), re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
+    ("huggingface-token", ("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")),
+    ("npm-token", ("npm_",), re.compile(r"\bnpm_[A-Za-z0-9]{36}\b")),
+    ("api-key", ("sk-", "sk_", "rk_"), re.compile(r"\b(?:sk-[A-Za-z0-9_-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,})")),
+    ("bearer-token", ("earer ", "EARER "), re.compile(r"\b[Bb](?:earer|EARER) +(?P<secret>[A-Za-z0-9._~+/-]{16,}=*)")),
+    ("url-password", ("://",), re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:/@\"']{1,64}:(?P<secret>[^\s/@\"'\[]{3,256})@")),
+    (
+        "aws-secret",
+        ("secret",),
+        re.compile(r"aws_?secret_?(?:access_?)?key[\"']?\s*[=:]\s*[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", re.I),
+    ),
+    (
+        "env",  # KEY=value lines whose name says that the value is secret, as in a .env file
+        ("=",),
+        re.compile(
+            r"^[ \t]*(?:export[ \t]+)?(?:[A-Z][A-Z0-9_]{0,63}?)?"
+            r"(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|PRIVATE_KEY|ACCESS_KEY|CREDENTIALS?)[A-Z0-9_]{0,32}=(?P<quote>[\"']?)(?P<secret>[^\s\"'$<\[][^\s\"']{5,})(?P=quote)",
+            re.M,
+        ),
+    ),
+    (
+        "secret",  # "api_key": "…", password = '…': quoted values beside a telling name
+        ("key", "token", "secret", "passw"),
+        re.compile(
+            r"[\"']?\b(?:[A-Za-z0-9]+[_-])*(?:api[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token|client[_-]?secret|secret[_-]?key|passw(?:or)?d)"
+            r"[\"']?\s*[=:]\s*(?P<quote>[\"'])(?P<secret>[^\s\"'$<{\[][^\s\"']{7,})(?P=quote)",
+            re.I,
+        ),
+    ),
+)
+
+
+def redact_text(text: str) -> tuple[str, int]:
+    """`text` without secrets, and how many spans were replaced."""
+    if len(text) < 8:
+        return text, 0
+    count = 0
+    lowered = ""
+    for kind, literals, pattern in _RULES:
+        if pattern.flags & re.I:
+            lowered = lowered or text.lower()
+            present = any(literal in lowered for literal in literals)
+        else:
+            present = any(literal in text for literal in literals)
+        if not present:
+            continue
+        text, replaced = pattern.subn(lambda match, kind=kind: _replace(match, kind), text)  # type: ignore[misc]  # mypy: default in a lambda
+        if replaced:
+            count += replaced
+            lowered = ""
+    return text, count
+
+
+def redact_json(value: JSON) -> tuple[JSON, int]:
+    """The same for every string inside a JSON value; keys are left alone. Unchanged values are returned as they are."""
+    if isinstance(value, str):
+        return redact_text(value)
+    if isinstance(value, list):
+        items = [redact_json(item) for item in value]
+        count = sum(found for _, found in items)
+        return ([item for item, _ in items], count) if count else (value, 0)
+    if isinstance(value, dict):
+        fields = {name: redact_json(item) for name, item in value.items()}
+        count = sum(found for _, found in fields.values())
+        return ({name: item for name, (item, _) in fields.items()}, count) if count else (value, 0)
+    return value, 0
+
+
+def redact_object(value: JSONObject) -> tuple[JSONObject, int]:
+    fields = {name: redact_json(item) for name, item in value.items()}
+    count = sum(found for _, found in fields.values())
+    return ({name: item for name, (item, _) in fields.items()}, count) if count else (value, 0)
+
+
+def redact_messages(messages: Sequence[Message]) -> tuple[tuple[Message, ...], int]:
+    """Messages without secrets, tool arguments and reasoning included, and how many spans were replaced."""
+    items = [redact_object(message) for message in messages]
+    return tuple(message for message, _ in items), sum(count for _, count in items)
+
+
+def redact(inference: Inference) -> Inference:
+    """Both sides of an inference without secrets.
+
+    When anything was replaced the token trace is dropped: its ids would spell the secret, and they no longer
+    reproduce the text.
+    """
+    messages, found = redact_messages(inference.messages)
+    effective, found_effective = (None, 0) if inference.effective_messages is None else redact_messages(inference.effective_messages)
+    reply, found_reply = redact_object(inference.reply)
+    request, found_request = redact_object(inference.request)
+    error, found_error = redact_text(inference.error)
+    count = found + found_effective + found_reply + found_request + found_error
+    if not count:
+        return inference
+    return replace(
+        inference,
+        messages=messages,
+        effective_messages=effective,
+        reply=reply,
+        request=request,
+        error=error,
+        tokens=None,
+        redactions=inference.redactions + count,
+    )
+
+
+def _replace(match: re.Match[str], kind: str) -> str:
+    whole = match.group()
+    if "secret" not in match.re.groupindex:
+        return f"[redacted:{kind}]"
+    start, end = match.span("secret")
+    offset = match.start()
+    return f"{whole[: start - offset]}[redacted:{kind}]{whole[end - offset :]}"
