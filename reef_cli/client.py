@@ -9,7 +9,7 @@ import http.client
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from daemon import __version__
@@ -18,8 +18,8 @@ from daemon.paths import Home
 from reef_cli import running
 from reef_cli.locations import home as default_home
 
-JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
-JSONObject: TypeAlias = dict[str, JSON]
+if TYPE_CHECKING:
+    from daemon.records import JSONObject
 
 _TIMEOUT_S = 60.0
 _ERRORS: Mapping[int, type[ReefError]] = {
@@ -54,8 +54,9 @@ class Client:
         present = {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
         return self._ask("GET", f"{path}?{urlencode(present)}" if present else path)
 
-    def post(self, path: str, body: JSONObject, timeout_s: float = _TIMEOUT_S) -> JSONObject:
-        return self._ask("POST", path, body, timeout_s)
+    def post(self, path: str, body: JSONObject, scenario: str = "") -> JSONObject:
+        """`scenario` goes into a header, for the routes that have none in their path."""
+        return self._ask("POST", path, body, {"x-reef-scenario": scenario} if scenario else {})
 
     def delete(self, path: str) -> JSONObject:
         return self._ask("DELETE", path)
@@ -66,7 +67,7 @@ class Client:
         Raises:
             EngineError: the connection broke; ask again with `after` = the last cursor seen.
         """
-        connection, response = self._send("GET", f"{path}?after={after}", None, None)
+        connection, response = self._send("GET", f"{path}?after={after}", None, {"last-event-id": str(after)}, None)
         try:
             cursor, data = after, list[str]()
             for raw in response:
@@ -85,8 +86,8 @@ class Client:
         finally:
             connection.close()
 
-    def _ask(self, method: str, path: str, body: JSONObject | None = None, timeout_s: float = _TIMEOUT_S) -> JSONObject:
-        connection, response = self._send(method, path, body, timeout_s)
+    def _ask(self, method: str, path: str, body: JSONObject | None = None, headers: Mapping[str, str] | None = None) -> JSONObject:
+        connection, response = self._send(method, path, body, headers or {}, _TIMEOUT_S)
         try:
             parsed = json.loads(response.read() or b"{}")
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -96,10 +97,10 @@ class Client:
         return parsed if isinstance(parsed, dict) else {"items": parsed}
 
     def _send(
-        self, method: str, path: str, body: JSONObject | None, timeout_s: float | None
+        self, method: str, path: str, body: JSONObject | None, more: Mapping[str, str], timeout_s: float | None
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         connection = http.client.HTTPConnection(self.daemon.host, self.daemon.port, timeout=timeout_s)
-        headers = {"authorization": f"Bearer {self._token}", "accept": "application/json", "user-agent": f"reef/{__version__}"}
+        headers = {"authorization": f"Bearer {self._token}", "accept": "application/json", "user-agent": f"reef/{__version__}", **more}
         payload = None
         if body is not None:
             headers["content-type"] = "application/json"

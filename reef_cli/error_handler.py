@@ -7,28 +7,31 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 from typer.exceptions import TyperException
 
 from daemon.errors import ReefError
 from reef_cli.locations import home
+from reef_cli.verbs import VERBS
 
 OK, USER_ERROR, BUG, INTERRUPTED = 0, 1, 3, 130
 
 
-def run(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """Run `app` with `arguments`; the process's exit code."""
+def run(build: Callable[[str], typer.Typer], arguments: Sequence[str]) -> int:
+    """Run the app that `build` makes for the verb typed; the process's exit code."""
+    verb = next((argument for argument in arguments if not argument.startswith("-")), "")
     try:
-        code = app(args=list(arguments), prog_name="reef", standalone_mode=False)
+        code = build(verb)(args=list(arguments), prog_name="reef", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else OK
     except ReefError as error:
         return _tell(error.message, error.hint)
     except TyperException as error:
-        verb = next((argument for argument in arguments if not argument.startswith("-")), "")
-        return _tell(error.format_message(), f"`reef {verb} --help` shows what it takes." if verb else "`reef --help` lists the verbs.")
+        known = any(verb == listed.name for listed in VERBS)
+        hint = f"`reef {verb} --help` shows what it takes." if known else "`reef --help` lists the verbs."
+        return _tell(error.format_message().replace("Value error, ", ""), hint)
     except (KeyboardInterrupt, typer.Abort):
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import typer
 
@@ -23,12 +23,12 @@ Start:
 """
 
 
-def build_app(load: Sequence[str]) -> typer.Typer:
-    """The app with every verb listed; only the verbs named in `load` are imported and can run."""
+def build_app(verb_typed: str) -> typer.Typer:
+    """The app with every verb listed; only the one that was typed is imported and can run."""
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, help=HELP)
     app.callback()(_options)
     for verb in VERBS:
-        if verb.name in load:
+        if verb.name == verb_typed:
             function = verb.load()
             app.command(verb.name, help=f"{verb.sentence}\n\n{_details(function)}", short_help=verb.sentence)(function)
         else:
@@ -38,9 +38,7 @@ def build_app(load: Sequence[str]) -> typer.Typer:
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 what the user can mend, 3 a bug, 130 Ctrl-C."""
-    arguments = sys.argv[1:] or ["--help"]
-    app = build_app([argument for argument in arguments if not argument.startswith("-")][:1])
-    sys.exit(run(app, arguments))
+    sys.exit(run(build_app, sys.argv[1:] or ["--help"]))
 
 
 def _options(
@@ -65,3 +63,7 @@ def _details(function: Callable[..., None]) -> str:
     import inspect
 
     return inspect.getdoc(function) or ""
+
+
+if __name__ == "__main__":
+    main()

@@ -8,8 +8,10 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from reef_cli.client import JSON, JSONObject
+if TYPE_CHECKING:
+    from daemon.records import JSON, JSONObject
 
 GREEN, RED, YELLOW, DIM, BOLD = "32", "31", "33", "2", "1"
 

@@ -1,0 +1,89 @@
+"""`reef status`: the state of everything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reef_cli import output
+from reef_cli.client import Client
+from reef_cli.locations import shown
+from reef_cli.options import AsJSON
+
+if TYPE_CHECKING:
+    from daemon.records import JSONObject
+
+
+def status(as_json: AsJSON = False) -> None:
+    """It also says where to point an editor or an SDK.
+
+    \b
+    Examples:
+      reef status
+      reef status --json
+    """
+    client = Client()
+    answer = client.get("/reef/status")
+    if as_json:
+        output.print_json(answer)
+        return
+    url = output.text(answer.get("base_url"), client.daemon.url)
+    print(
+        f"Reef {output.text(answer.get('version'))} at {url}, process {client.daemon.pid}, up since {output.age(answer.get('started_at'))}"
+    )
+    print(f"  OpenAI endpoint  {url}/v1   (API key: the text of {shown(client.home.client_token)})")
+    print(f"  Engine           {_engine(output.part(answer, 'engine'))}")
+    learn = output.part(answer, "learn")
+    print(f"  Learning         {output.text(learn.get('mode'))}, recipe {output.text(learn.get('recipe'))}")
+    disk = output.part(answer, "disk")
+    print(f"  Disk             {output.size(disk.get('used_bytes'))} used, {output.size(disk.get('free_bytes'))} free")
+    for warning in _texts(answer, "warnings"):
+        print(output.paint(f"  Warning          {warning}", output.YELLOW))
+    print()
+    header = ("scenario", "serves", "since", "sessions", "replies", "reports", "what changed")
+    rows = [_scenario(item) for item in output.rows(answer, "scenarios")]
+    output.print_table(header, rows, "No scenario yet: the first request makes one.")
+    for item in output.rows(answer, "scenarios"):
+        for note in _notes(item):
+            print(note)
+
+
+def _engine(engine: JSONObject) -> str:
+    parts = [output.text(engine.get("model")), output.text(engine.get("state"))]
+    parts.append(f"{output.text(engine.get('active'), '0')} active, {output.text(engine.get('queued'), '0')} queued")
+    if engine.get("restarts"):
+        parts.append(f"{output.text(engine.get('restarts'))} restarts")
+    if engine.get("detail"):
+        parts.append(output.text(engine.get("detail")))
+    return " · ".join(parts)
+
+
+def _scenario(item: JSONObject) -> tuple[str, ...]:
+    return (
+        output.text(item.get("name")),
+        output.text(item.get("release_id")),
+        output.age(item.get("published_at")),
+        output.text(item.get("sessions")),
+        output.text(item.get("records")),
+        output.text(item.get("reports")),
+        output.text(item.get("change"), ""),
+    )
+
+
+def _notes(item: JSONObject) -> list[str]:
+    """What a scenario's row has no room for: what waits for a person, what runs, what failed."""
+    name = output.text(item.get("name"))
+    notes = [f"{name}: {release} is held; look: reef diff head {release} -s {name}" for release in _texts(item, "held")]
+    run = output.part(item, "run")
+    if run:
+        notes.append(
+            f"{name}: run {output.text(run.get('run_id', run.get('id')))} is at {output.text(run.get('phase'))}; follow: reef runs"
+        )
+    failed = output.part(item, "last_failure")
+    if failed:
+        notes.append(f"{name}: the last run failed: {output.text(failed.get('sentence'))}")
+    return notes
+
+
+def _texts(answer: JSONObject, name: str) -> list[str]:
+    found = answer.get(name)
+    return [output.printable(output.text(item)) for item in found] if isinstance(found, list) else []
