@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ class Reply:
 
 
 class Asker:
-    """Every prompt is a conversation of its own, at temperature 0, one at a time: the same release gives the same tokens."""
+    """Every prompt is a session of its own, at temperature 0, one at a time: the same release gives the same tokens."""
 
     def __init__(self, server: DemoServer) -> None:
         # Loopback only: a proxy from the environment would be asked for 127.0.0.1 otherwise.
@@ -35,7 +36,11 @@ class Asker:
 
     def ask(self, prompt: str, *, max_tokens: int = REPLY_TOKENS) -> Reply:
         raw = self._client.chat.completions.with_raw_response.create(
-            model=self.model, messages=[{"role": "user", "content": prompt}], temperature=0, max_tokens=max_tokens
+            model=self.model,
+            messages=[{"role": "user", "content": prompt}],
+            temperature=0,
+            max_tokens=max_tokens,
+            extra_headers=_new_session(),
         )
         completion = raw.parse()
         return Reply(completion.choices[0].message.content or "", raw.headers["x-reef-agent-record-id"], raw.headers["x-reef-release-id"])
@@ -50,9 +55,19 @@ class Asker:
 
     def open_stream(self, prompt: str, max_tokens: int) -> OpenStream:
         raw = self._client.chat.completions.with_raw_response.create(
-            model=self.model, messages=[{"role": "user", "content": prompt}], temperature=0, max_tokens=max_tokens, stream=True
+            model=self.model,
+            messages=[{"role": "user", "content": prompt}],
+            temperature=0,
+            max_tokens=max_tokens,
+            stream=True,
+            extra_headers=_new_session(),
         )
         return OpenStream(raw.parse(), raw.headers["x-reef-release-id"])
+
+
+def _new_session() -> dict[str, str]:
+    """Without an id of its own, a prompt that is asked again would join the session that first asked it, and that one's release."""
+    return {"x-reef-tag-session": f"demo-{uuid.uuid4().hex}", "x-reef-tag-client": "reef-demo"}
 
 
 class OpenStream:

@@ -13,6 +13,7 @@ import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from daemon.errors import DataError
 from reef_cli.demo.workload import Correction, Workload
 
 _CORRECTIONS, _HELD_OUT, _HELD_IN, _SEALED = 8, 24, 12, 4
@@ -30,10 +31,6 @@ _AREA = r"[\w./*{},-]{2,40}: \S"
 _AS_TEXT = ("--numstat", "--patch", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 
 
-class RepositoryError(Exception):
-    """The history cannot be used; the text says why and what would help."""
-
-
 @dataclass(frozen=True, slots=True)
 class Commit:
     subject: str
@@ -44,17 +41,17 @@ def workload_of(repository: Path, shipped: Workload) -> Workload:
     """Build a workload from the newest commits; the unrelated prompts are the shipped ones.
 
     Raises:
-        RepositoryError: no git, no repository, or too short a history.
+        DataError: no git, no repository, or too short a history.
     """
     commits = read_commits(repository)
     if len(commits) < _FEWEST:
-        raise RepositoryError(
+        raise DataError(
             f"{repository} has {len(commits)} usable commits (one parent, a subject of its own, text files); the demo needs {_FEWEST}."
         )
     pattern, name = form_of([commit.subject for commit in commits])
     matching = [commit for commit in commits if re.search(pattern, commit.subject)]
     if len(matching) < _CORRECTIONS:
-        raise RepositoryError(f"Fewer than {_CORRECTIONS} subjects of {repository} share a form ({name}); there is nothing to learn from.")
+        raise DataError(f"Fewer than {_CORRECTIONS} subjects of {repository} share a form ({name}); there is nothing to learn from.")
     taught = matching[:_CORRECTIONS]
     rest = [commit for commit in commits if commit not in taught]
     random.Random(0).shuffle(rest)
@@ -124,7 +121,7 @@ def _prompt(commit: Commit) -> str:
 def _git(repository: Path, arguments: list[str]) -> str:
     git = shutil.which("git")
     if git is None:
-        raise RepositoryError("git was not found. Install it, or run `reef demo` without --repo.")
+        raise DataError("git was not found. Install it, or run `reef demo` without --repo.")
     command = [
         git,
         "-C",
@@ -140,8 +137,8 @@ def _git(repository: Path, arguments: list[str]) -> str:
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
     except subprocess.TimeoutExpired as error:
-        raise RepositoryError(f"git took over two minutes to read {repository}.") from error
+        raise DataError(f"git took over two minutes to read {repository}.") from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise RepositoryError(f"{repository} cannot be read: {said[-1] if said else 'git failed'}.")
+        raise DataError(f"{repository} cannot be read: {said[-1] if said else 'git failed'}.")
     return done.stdout.decode("utf-8", errors="replace")

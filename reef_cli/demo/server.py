@@ -15,6 +15,7 @@ import urllib.request
 from pathlib import Path
 from types import TracebackType
 
+from daemon.errors import EngineError
 from daemon.paths import Home
 
 _START_S = 120
@@ -26,10 +27,6 @@ server: {port: 0}
 engine: {model: embedded}
 learn: {mode: manual}
 """
-
-
-class DemoError(Exception):
-    """A step of the demo cannot go on; the text is for the person who watches."""
 
 
 class DemoServer:
@@ -81,7 +78,7 @@ class DemoServer:
             check=False,
         )
         if init.returncode != 0:
-            raise DemoError(f"`reef init --yes` failed: {(init.stderr or init.stdout).strip()}")
+            raise EngineError(f"`reef init --yes` failed: {(init.stderr or init.stdout).strip()}")
         self.home.config.write_text(_CONFIG, encoding="utf-8")
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(
@@ -98,11 +95,11 @@ class DemoServer:
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             if self._process is None or self._process.poll() is not None:
-                raise DemoError(f"The daemon ended at its start:\n{self.output.read_text(encoding='utf-8', errors='replace')[-2000:]}")
+                raise EngineError(f"The daemon ended at its start:\n{self.output.read_text(encoding='utf-8', errors='replace')[-2000:]}")
             if self._healthy():
                 return
             time.sleep(0.1)
-        raise DemoError(f"The daemon was not ready within {_START_S} s; see {self.home.log}.")
+        raise EngineError(f"The daemon was not ready within {_START_S} s; see {self.home.log}.")
 
     def _healthy(self) -> bool:
         try:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reef_cli.demo.repository import RepositoryError, form_of, read_commits, workload_of
+from daemon.errors import DataError
+from reef_cli.demo.repository import form_of, read_commits, workload_of
 from reef_cli.demo.workload import shipped_workload
 
 
@@ -39,11 +40,11 @@ def test_a_history_becomes_a_workload_whose_held_out_commits_are_not_taught(tmp_
 
 
 def test_too_short_a_history_and_a_folder_without_one_are_refused_with_numbers(tmp_path: Path) -> None:
-    with pytest.raises(RepositoryError, match="needs 32"):
+    with pytest.raises(DataError, match="needs 32"):
         workload_of(history(tmp_path, ["Add a thing", "Mend the thing"]), shipped_workload())
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(RepositoryError, match="cannot be read"):
+    with pytest.raises(DataError, match="cannot be read"):
         workload_of(tmp_path / "absent", shipped_workload())
 
 
