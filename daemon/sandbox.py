@@ -35,7 +35,7 @@ _LIMITS = (
 @dataclass(frozen=True, slots=True)
 class Limits:
     seconds: float = 60  # wall clock; processor time is held to the same
-    memory_bytes: int = 2 << 30  # address space of each process
+    memory_bytes: int = 8 << 30  # address space of each process; Node reserves several GiB that it never uses
     file_bytes: int = 256 << 20  # each file that it writes, its output included
     open_files: int = 256
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.training.job import Sample
-    from daemon.versions.repository import Release
+    from daemon.versions.release import Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class RunContext:
 
     scenario: str
     release: Release
+    lora_folder: Path | None  # the current release's LoRA files; None: the base model alone
     model: ModelClient  # at the current release; `.at("base")` is the model alone
     model_info: ModelInfo
     capabilities: Capability

@@ -141,10 +141,10 @@ class Gate(ABC):
             return Decision(Verdict.REJECTED, f"worse on the held-in tasks: {held_in}", facts)
         if held_out.delta < -_TIE:
             return Decision(Verdict.REJECTED, f"worse on the held-out tasks: {held_out}", facts)
-        if evidence.probe is not None and not evidence.probe.rise <= self.probe_max_rise:  # NaN must not pass
+        if evidence.probe is not None and not evidence.probe.rise <= self.probe_max_rise + _TIE:  # NaN must not pass
             return Decision(
                 Verdict.REJECTED,
-                f"the loss of general text rose by {evidence.probe.rise:.1%}; at most {self.probe_max_rise:.0%} is allowed",
+                f"the loss of general text rose by {evidence.probe.rise:.1%}; at most {self.probe_max_rise:.1%} is allowed",
                 facts,
             )
         if evidence.weights_changed and evidence.probe is None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import httpx
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, NotFound, ReefError, Unauthorized, Unsupported
-from daemon.records import JSON, JSONObject, Message, TokenTrace, Usage
+from daemon.records import JSONObject, Message, TokenTrace, Usage
 
 _BUSY_TRIES = 30
 
@@ -153,7 +153,7 @@ class _Reef(_Loose):
 
 
 class _Choice(_Loose):
-    message: dict[str, JSON]
+    message: dict[str, JsonValue]
     finish_reason: str | None = None
 
 

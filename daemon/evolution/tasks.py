@@ -22,11 +22,11 @@ from typing import Annotated
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
 
 from daemon.errors import DataError
 from daemon.evolution.task_yaml import Located, load_yaml
-from daemon.records import JSON, JSONObject, Message
+from daemon.records import JSON, Message
 
 
 class Split(StrEnum):
@@ -44,7 +44,7 @@ class Check(BaseModel):
 
     text: str | None = None
     pattern: str | None = None
-    json_schema: JSONObject | None = None
+    json_schema: dict[str, JsonValue] | None = None
     command: str | tuple[str, ...] | None = None
     """A shell line, or a program and its arguments. The reply is its standard input and the file `reply.txt`."""
     workspace: Path | None = None
@@ -63,7 +63,7 @@ class Check(BaseModel):
 
     @field_validator("json_schema")
     @classmethod
-    def _is_schema(cls, schema: JSONObject | None) -> JSONObject | None:
+    def _is_schema(cls, schema: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
         if schema is not None:
             try:
                 Draft202012Validator.check_schema(schema)
@@ -92,7 +92,7 @@ class Task(BaseModel):
     prompt: str | None = None
     """The user's message; or `messages`."""
     system: str | None = None
-    messages: tuple[dict[str, JSON], ...] = ()
+    messages: tuple[dict[str, JsonValue], ...] = ()
     check: Check
     split: Split | None = None
     """Absent: by the hash of the id, for good: half held-in, three tenths held-out, two tenths sealed."""

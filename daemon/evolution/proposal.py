@@ -1,0 +1,70 @@
+"""From a recipe's candidate to the state that would serve, and what may not be tried without a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from daemon.errors import DataError
+from daemon.evolution.candidate import Candidate
+from daemon.evolution.gate import Decision, Verdict
+from daemon.files import sha256_file
+from daemon.harness.guard import inspect
+from daemon.harness.hints import read_hints, write_hints
+from daemon.harness.mutations import apply
+from daemon.harness_tree import HarnessTree
+from daemon.records import JSONObject
+from daemon.serving_hints import ServingHints
+from daemon.versions.release import LORA_FILES, LORA_GGUF, Release
+
+_EXECUTABLE_FOLDERS = ("extensions/", "hooks/")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The whole candidate state beside the release that it would replace."""
+
+    tree: HarnessTree
+    hints: ServingHints
+    lora_folder: Path | None  # a new LoRA; None: the release's own goes on
+    lora_id: str | None  # sha256 of the new LoRA's GGUF file
+    examples: tuple[str, ...]
+    changes_anything: bool
+
+    def to_event(self) -> JSONObject:
+        """What the daemon needs to let evaluation ask for it."""
+        lora = str(self.lora_folder / LORA_GGUF) if self.lora_folder is not None else None
+        return {"hints": self.hints.model_dump(mode="json"), "lora": lora, "lora_id": self.lora_id}
+
+
+def realise(release: Release, candidate: Candidate) -> Proposal:
+    """Apply the candidate's mutations and hints to the release's tree.
+
+    Raises:
+        DataError: a mutation does not apply, or a LoRA file is missing.
+    """
+    tree = apply(release.tree, candidate.mutations)
+    if candidate.hints is not None:
+        tree = write_hints(tree, candidate.hints)
+    lora_id = None
+    if candidate.lora_folder is not None:
+        missing = [name for name in LORA_FILES if not (candidate.lora_folder / name).is_file()]
+        if missing:
+            raise DataError(f"The candidate's LoRA lacks {', '.join(missing)}.", "The trainer writes all three; see the run's log.")
+        lora_id = sha256_file(candidate.lora_folder / LORA_GGUF)
+    changed = tree.content_id != release.tree.content_id or (lora_id is not None and lora_id != release.manifest.lora_id)
+    return Proposal(tree, read_hints(tree), candidate.lora_folder, lora_id, candidate.examples, changed)
+
+
+def quarantine(before: HarnessTree, after: HarnessTree) -> Decision | None:
+    """The decision to keep a harness change for a person, before anything is run with it; None: it may be tried."""
+    findings = inspect(before, after)
+    if findings:
+        first = findings[0]
+        more = f" and {len(findings) - 1} more" if len(findings) > 1 else ""
+        sentence = f"quarantined for a person: {first.path}:{first.line}: {first.reason}{more}"
+        return Decision(Verdict.HELD, sentence, {"findings": [f"{one.path}:{one.line}: {one.reason}" for one in findings]})
+    for path, text in sorted(after.files.items()):
+        if path.startswith(_EXECUTABLE_FOLDERS) and before.files.get(path) != text:
+            return Decision(Verdict.HELD, f"{path} would be executed, so it waits for a person", {"findings": [path]})
+    return None
