@@ -1,0 +1,94 @@
+"""Start and stop, in order. `run` is the whole life of a daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from daemon import logs
+from daemon.app import build_app
+from daemon.engine.factory import make_engine
+from daemon.gateway.gateway import Gateway
+from daemon.gateway.security import Names
+from daemon.instance import Instance
+from daemon.listener import Server, bind, make_server
+from daemon.paths import Home
+from daemon.services import Services
+from daemon.serving.serving import sweep_forever
+from daemon.startup import services_for
+from daemon.watching import ConfigSource, watch
+
+_log = logging.getLogger("reef")
+_DRAIN_S = 8.0
+
+
+async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overrides: Mapping[str, JsonValue]) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Raises:
+        ReefError: it cannot start; the sentence says why.
+    """
+    with Instance(home) as instance:
+        logs.set_up(home)
+        source = ConfigSource(home, serve_file, env, overrides, Path.cwd())
+        loaded = source.load()
+        server_config = loaded.config.server
+        with contextlib.closing(bind(server_config)) as listener:
+            port = int(listener.getsockname()[1])
+            engine = make_engine(loaded.config.engine, home)
+            async with services_for(home, loaded, engine, f"http://{_reachable(server_config.host)}:{port}") as services:
+                names = Names(server_config.host, port, server_config.allowed_hosts, server_config.allowed_origins)
+                gateway = Gateway(services)
+                server = make_server(build_app(services, gateway, names))
+                instance.announce(
+                    {
+                        "pid": os.getpid(),
+                        "host": _reachable(server_config.host),
+                        "port": port,
+                        "version": services.version,
+                        "started_at": services.started_at,
+                    }
+                )
+                tasks = [asyncio.create_task(sweep_forever(services.serving)), asyncio.create_task(watch(source, services, names))]
+                try:
+                    await _serve(server, listener, services, gateway)
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+                    await gateway.stop()
+
+
+async def _serve(server: Server, listener: socket.socket, services: Services, gateway: Gateway) -> None:
+    """Answer requests until a signal comes; then let those in flight end, for a few seconds."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, services.stopping.set)
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    stopping = asyncio.create_task(services.stopping.wait())
+    model = services.engine.model
+    _log.info("Reef %s serves %s (%d tokens of context) at %s/v1", services.version, model.id, model.context_tokens, services.base_url)
+    print(f"Reef serves {model.id} at {services.base_url}/v1 — stop with Ctrl-C.", file=sys.stderr, flush=True)
+    await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    services.stopping.set()
+    server.should_exit = True
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(services.serving.activity.wait_free(), _DRAIN_S)
+    await gateway.stop()
+    await running
+    _log.info("Reef stopped")
+
+
+def _reachable(host: str) -> str:
+    """The address under which this machine reaches a listener on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)

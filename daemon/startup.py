@@ -1,0 +1,56 @@
+"""Starts every service of a daemon, in order, and stops them in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import time
+from collections.abc import AsyncIterator
+
+from daemon.config_load import LoadedConfig
+from daemon.engine.base import Engine
+from daemon.experience.reader import Reader
+from daemon.experience.store import Store
+from daemon.paths import Home
+from daemon.recovery import recover
+from daemon.services import Services
+from daemon.serving.releases import RepositoryReleases
+from daemon.serving.scenarios import Scenarios
+from daemon.serving.serving import Serving
+from daemon.tokens import Role, Tokens
+from daemon.versions.repository import Repository
+
+
+@contextlib.asynccontextmanager
+async def services_for(home: Home, loaded: LoadedConfig, engine: Engine, base_url: str) -> AsyncIterator[Services]:
+    """Start every service, `engine` among them, in order; stop them in reverse."""
+    config = loaded.config
+    tokens = Tokens.load(home, without_token=None if config.server.require_token else Role.CLIENT)
+    async with contextlib.AsyncExitStack() as stack:
+        store = await asyncio.to_thread(Store.open, home.database, redact_secrets=config.storage.redact)
+        stack.callback(store.close)
+        reader = Reader(home.database)
+        stack.callback(reader.close)
+        repository = await asyncio.to_thread(Repository, home.versions)
+        stack.callback(repository.close)
+        stack.push_async_callback(engine.stop)
+        await engine.start()
+        releases = RepositoryReleases(repository, home.loras)
+        serving = Serving(engine, releases, idle_s=config.learn.idle_s)
+        services = Services(
+            home=home,
+            loaded=loaded,
+            version=importlib.metadata.version("reef-cli"),
+            started_at=time.time(),
+            base_url=base_url,
+            store=store,
+            reader=reader,
+            engine=engine,
+            repository=repository,
+            serving=serving,
+            scenarios=Scenarios(repository, releases, store, serving, engine),
+            tokens=tokens,
+        )
+        await recover(services, releases)
+        yield services

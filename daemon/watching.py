@@ -1,0 +1,76 @@
+"""Configuration while the daemon runs: a change that validates takes effect where it can, one that does not is refused with its line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+from watchfiles import awatch
+
+from daemon.config_load import LoadedConfig, changed, load, restart_needed
+from daemon.errors import ConfigError
+from daemon.gateway.security import Names
+from daemon.paths import Home
+from daemon.services import Services
+
+_log = logging.getLogger("reef.config")
+_AT_START = ("storage",)
+"""Sections beside the listener's and the engine's that are read once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """Where the settings of this daemon come from."""
+
+    home: Home
+    serve_file: Path | None
+    env: Mapping[str, str]
+    overrides: Mapping[str, JsonValue]
+    cwd: Path
+
+    def load(self) -> LoadedConfig:
+        """Read all sources. Raises `ConfigError` with file and line."""
+        return load(self.home, self.serve_file, self.env, self.overrides, self.cwd)
+
+
+async def watch(source: ConfigSource, services: Services, names: Names) -> None:
+    """Follow the configuration files until cancelled."""
+    files, folders = _places(services.loaded)
+    async for changes in awatch(*folders, stop_event=services.stopping, recursive=False, step=200):
+        if any(path in files for _, path in changes):
+            await reload(source, services, names)
+
+
+async def reload(source: ConfigSource, services: Services, names: Names) -> None:
+    """Read the configuration again and take over what a running daemon can."""
+    services.warnings[:] = [warning for warning in services.warnings if not warning.startswith("Configuration")]
+    try:
+        loaded = await asyncio.to_thread(source.load)
+    except ConfigError as error:
+        _warn(services, f"Configuration refused, the old one stands: {error}")
+        return
+    old, new = services.config, loaded.config
+    needs_restart = [*restart_needed(old, new), *(name for name in _AT_START if name in changed(old, new))]
+    services.loaded = loaded
+    services.serving.idle_s = new.learn.idle_s
+    names.allow(new.server.allowed_hosts, new.server.allowed_origins)
+    if needs_restart:
+        _warn(services, f"Configuration changed in {', '.join(needs_restart)}: restart the daemon for that (reef down, reef up).")
+    taken = [name for name in changed(old, new) if name not in needs_restart]
+    if taken:
+        _log.info("Configuration changed: %s", ", ".join(taken))
+
+
+def _places(loaded: LoadedConfig) -> tuple[set[str], set[Path]]:
+    """The files to follow, and their folders: editors replace a file, and the home's own may not be there yet."""
+    files = {path.resolve() for path in loaded.files}
+    return {str(path) for path in files}, {path.parent for path in files if path.parent.is_dir()}
+
+
+def _warn(services: Services, sentence: str) -> None:
+    _log.warning(sentence)
+    services.warnings.append(sentence)
