@@ -15,7 +15,7 @@ from daemon.records import JSON, JSONObject
 @dataclass(frozen=True, slots=True)
 class Outcome:
     reply: str  # the last assistant text
-    receipts: tuple[str, ...]  # the response ids that pi kept, one a model call
+    response_ids: tuple[str, ...]  # as pi kept them, one a model call
     error: str  # empty: the task ended by itself
     input_tokens: int
     output_tokens: int
@@ -24,7 +24,7 @@ class Outcome:
 def read_events(lines: Iterable[str]) -> Outcome:
     """Read the events of one task. Lines that are no JSON object (warnings) are skipped."""
     reply, error, settled = "", "", False
-    receipts: list[str] = []
+    response_ids: list[str] = []
     input_tokens = output_tokens = 0
     for line in lines:
         event = _parse(line)
@@ -32,8 +32,8 @@ def read_events(lines: Iterable[str]) -> Outcome:
         if event.get("type") == "message_end" and isinstance(message, dict) and message.get("role") == "assistant":
             reply = _text(message.get("content")) or reply
             error = _string(message.get("errorMessage")) if message.get("stopReason") in ("error", "aborted") else ""
-            if receipt := _string(message.get("responseId")):
-                receipts.append(receipt)
+            if response_id := _string(message.get("responseId")):
+                response_ids.append(response_id)
             usage = message.get("usage")
             if isinstance(usage, dict):
                 input_tokens += _integer(usage.get("input")) + _integer(usage.get("cacheRead"))
@@ -44,7 +44,7 @@ def read_events(lines: Iterable[str]) -> Outcome:
                 error = error or "The task was aborted."
     if not settled and not error:
         error = "pi stopped before the task was over."
-    return Outcome(reply, tuple(receipts), error, input_tokens, output_tokens)
+    return Outcome(reply, tuple(response_ids), error, input_tokens, output_tokens)
 
 
 def _parse(line: str) -> JSONObject:

@@ -29,24 +29,3 @@ def write_launcher(path: Path, runtime: Runtime, agent_folder: Path) -> None:
         pi=shlex.quote(str(runtime.pi)),
     )
     write_atomic(path, script, mode=0o755)
-
-
-def link_launcher(launcher: Path, folder: Path) -> Path | None:
-    """Put `reef-pi` on the PATH by a link in `folder`; None if another file of that name is in the way."""
-    link = folder / NAME
-    if link.is_symlink():
-        link.unlink()
-    elif link.exists():
-        return None
-    folder.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(launcher)
-    return link
-
-
-def unlink_launcher(launcher: Path, folder: Path) -> bool:
-    """Take the link away again, if it is ours."""
-    link = folder / NAME
-    if link.is_symlink() and link.readlink() == launcher:
-        link.unlink()
-        return True
-    return False

@@ -25,6 +25,7 @@ _COMPATIBILITY: JSONObject = {
     "sessionAffinityFormat": "openai",
     "promptCacheKeyMode": "enabled",
 }
+_COMPACTION_KEYS = ("reserveTokens", "keepRecentTokens")
 
 
 def provider(base_url: str, scenario: str, client_token: Path, model_id: str, window: Window) -> JSONObject:
@@ -58,6 +59,36 @@ def write_settings(agent_folder: Path, reef: JSONObject, model_id: str, window: 
     }
     _write_object(agent_folder / "models.json", models)
     _write_object(agent_folder / "settings.json", settings)
+
+
+def remove_settings(agent_folder: Path) -> None:
+    """Undo `write_settings`; a file that holds nothing else then goes, and so do pi's own empty caches."""
+    for name, own in (("models.json", _without_provider), ("settings.json", _without_defaults)):
+        path = agent_folder / name
+        if path.exists():
+            rest = own(_read_object(path))
+            if rest:
+                _write_object(path, rest)
+            else:
+                path.unlink()
+    for name in ("auth.json", "models-store.json"):
+        path = agent_folder / name
+        if path.exists() and not _read_object(path):
+            path.unlink()
+
+
+def _without_provider(models: JSONObject) -> JSONObject:
+    others = {name: value for name, value in _object(models.get("providers")).items() if name != PROVIDER}
+    rest = {name: value for name, value in models.items() if name != "providers"}
+    return {**rest, "providers": others} if others else rest
+
+
+def _without_defaults(settings: JSONObject) -> JSONObject:
+    if settings.get("defaultProvider") != PROVIDER:
+        return settings
+    compaction = {name: value for name, value in _object(settings.get("compaction")).items() if name not in _COMPACTION_KEYS}
+    rest = {name: value for name, value in settings.items() if name not in ("defaultProvider", "defaultModel", "compaction")}
+    return {**rest, "compaction": compaction} if compaction else rest
 
 
 def _object(value: JSON) -> JSONObject:

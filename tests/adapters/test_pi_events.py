@@ -20,7 +20,7 @@ def assistant(text: str, **more: object) -> str:
 SETTLED = json.dumps({"type": "agent_settled", "aborted": False})
 
 
-def test_the_last_text_is_the_reply_and_every_call_has_its_receipt() -> None:
+def test_the_last_text_is_the_reply_and_every_call_has_its_id() -> None:
     outcome = read_events(
         [
             "Warning: No project session found with id 'abc'; creating a new session with that id.",
@@ -31,7 +31,7 @@ def test_the_last_text_is_the_reply_and_every_call_has_its_receipt() -> None:
         ]
     )
     assert outcome.reply == "Done." and outcome.error == ""
-    assert outcome.receipts == ("chatcmpl-1", "chatcmpl-2")
+    assert outcome.response_ids == ("chatcmpl-1", "chatcmpl-2")
     assert (outcome.input_tokens, outcome.output_tokens) == (26, 4)
 
 

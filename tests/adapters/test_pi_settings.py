@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.pi.settings import provider, write_settings
+from adapters.pi.settings import provider, remove_settings, write_settings
 from adapters.pi.window import fit_window
 from daemon.errors import DataError
 
@@ -57,3 +57,16 @@ def test_a_damaged_file_is_named_and_left_alone(tmp_path: Path) -> None:
         write(tmp_path, tmp_path / "client")
     assert (tmp_path / "settings.json").read_text() == "{ not json"
     assert not (tmp_path / "models.json").exists()
+
+
+def test_taking_it_away_leaves_what_a_person_added_and_nothing_of_ours(tmp_path: Path) -> None:
+    write(tmp_path, tmp_path / "client")
+    (tmp_path / "auth.json").write_text("{}")
+    remove_settings(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "models.json").write_text(json.dumps({"providers": {"mine": {"baseUrl": "http://localhost:1"}}}))
+    (tmp_path / "settings.json").write_text(json.dumps({"theme": "light", "compaction": {"enabled": False}}))
+    write(tmp_path, tmp_path / "client")
+    remove_settings(tmp_path)
+    assert json.loads((tmp_path / "models.json").read_text()) == {"providers": {"mine": {"baseUrl": "http://localhost:1"}}}
+    assert json.loads((tmp_path / "settings.json").read_text()) == {"theme": "light", "compaction": {"enabled": False}}

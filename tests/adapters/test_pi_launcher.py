@@ -1,0 +1,51 @@
+"""`reef-pi` starts Reef's pi with Reef's settings, whatever the folders are called."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from adapters.pi.headless import run_headless
+from adapters.pi.launcher import write_launcher
+from adapters.pi.runtime import Runtime
+from daemon.harness.adapter import HeadlessTask
+
+
+def scripted(folder: Path, script: str) -> Runtime:
+    """A runtime whose `pi` is a shell script."""
+    runtime = Runtime(folder)
+    runtime.pi.parent.mkdir(parents=True)
+    runtime.pi.write_text(f"#!/bin/sh\n{script}\n")
+    runtime.pi.chmod(0o755)
+    return runtime
+
+
+def test_arguments_and_folder_names_with_spaces_arrive(tmp_path: Path) -> None:
+    runtime = scripted(tmp_path / "it's here", 'echo "$PI_CODING_AGENT_DIR|$PI_OFFLINE|$2|${PATH%%:*}"')
+    launcher = tmp_path / "bin" / "reef-pi"
+    write_launcher(launcher, runtime, tmp_path / "agent folder")
+    answer = subprocess.run([str(launcher), "-p", "say $HOME"], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == f"{tmp_path}/agent folder|1|say $HOME|{runtime.node_bin}"
+
+
+def test_a_task_gets_its_prompt_and_no_variable_of_ours(tmp_path: Path) -> None:
+    reply = '{"type":"text","text":"%s in %s %s"}'
+    script = f"""prompt=$(cat)
+printf '{{"type":"message_end","message":{{"role":"assistant","content":[{reply}]}}}}\\n' "$prompt" "$(basename "$PWD")" "$HOME"
+echo '{{"type":"agent_settled","aborted":false}}'"""
+    runtime = scripted(tmp_path / "runtime", script)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    task = HeadlessTask("@do -it", copy, timeout_s=20, environment={"PATH": "/usr/bin:/bin"})
+    outcome = run_headless(runtime, tmp_path / "agent", task)
+    assert (outcome.exit_code, outcome.text, outcome.details["error"]) == (0, "@do -it in copy ", "")
+
+
+def test_a_task_that_hangs_is_ended_with_everything_that_it_started(tmp_path: Path) -> None:
+    marker = tmp_path / "alive"
+    runtime = scripted(tmp_path / "runtime", f"(while :; do date +%s%N > {marker}; sleep 0.1; done) & sleep 600")
+    outcome = run_headless(runtime, tmp_path / "agent", HeadlessTask("x", tmp_path, timeout_s=1, environment={"PATH": "/usr/bin:/bin"}))
+    assert outcome.timed_out and outcome.exit_code != 0
+    stamp = marker.read_text()
+    subprocess.run(["sleep", "0.5"], check=True)
+    assert marker.read_text() == stamp, "what pi started is still running"
