@@ -1,0 +1,170 @@
+"""The experience stream: turns with their feedback, what followed them, and how stale they are. What recipes consume."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from daemon.experience.database import storage_errors
+from daemon.experience.keys import conversation_keys, reply_key
+from daemon.experience.operations import Served, read_lora_history
+from daemon.experience.reader import Reader
+from daemon.experience.runs import MAX_ATTEMPTS
+from daemon.records import Inference, Message, Report, Status
+
+_LIMIT = 1000
+
+_TURNS = """
+SELECT r.sequence, i.session FROM records r JOIN scenarios c ON c.id = r.scenario JOIN inferences i ON i.sequence = r.sequence
+WHERE c.name = :scenario AND r.kind = 'inference' AND i.kind = 'turn' AND i.status <> 'error'
+"""
+# New: not consumed and not tried too often, or spoken of since the release or the run that last took it.
+_NEW = """
+AND (
+  (NOT EXISTS (SELECT 1 FROM consumption WHERE scenario = :scenario AND record = r.id)
+   AND (SELECT count(*) FROM run_records t JOIN runs ON runs.id = t.run
+        WHERE t.record = r.id AND runs.status IN ('done', 'failed')) < :attempts)
+  OR EXISTS (
+    SELECT 1 FROM report_references f JOIN records p ON p.sequence = f.report WHERE f.target = r.sequence AND p.created_at > max(
+      coalesce((SELECT at FROM consumption WHERE scenario = :scenario AND record = r.id), 0),
+      coalesce((SELECT max(runs.ended_at) FROM run_records t JOIN runs ON runs.id = t.run
+                WHERE t.record = r.id AND runs.status IN ('done', 'failed')), 0)))
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn, as a recipe sees it."""
+
+    inference: Inference
+    reports: tuple[Report, ...] = ()  # oldest first
+    next_state: tuple[Message, ...] = ()  # what followed: the user's next message, tool results; () for a session's last turn
+    lag: int = 0  # how many different LoRAs, other than its own, have served since
+    retries: int = 0  # how often the same request was sent again in its session
+    signals: tuple[str, ...] = ()  # "scored", "corrected", "commented", "aborted", "retried"
+
+    @property
+    def receipt(self) -> str:
+        return self.inference.id
+
+    @property
+    def score(self) -> float | None:
+        """The latest score that a report gave."""
+        return next((report.score for report in reversed(self.reports) if report.score is not None), None)
+
+    @property
+    def correction(self) -> str | None:
+        """The reply as the user would have had it, from the latest report that says so."""
+        return next((report.correction for report in reversed(self.reports) if report.correction is not None), None)
+
+
+class ExperienceStream:
+    """Read-only; a run process opens it by path. Asides and failed requests are left out, retries count once."""
+
+    def __init__(self, reader: Reader, scenario: str) -> None:
+        self._reader = reader
+        self.scenario = scenario
+
+    @classmethod
+    def open(cls, path: Path, scenario: str) -> ExperienceStream:
+        return cls(Reader(path), scenario)
+
+    def __enter__(self) -> ExperienceStream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def new(self, limit: int = _LIMIT) -> list[Turn]:
+        """Turns that no release in force was made from and that may still trigger a run, oldest first, the newest `limit`."""
+        return self._turns(_TURNS + _NEW, limit)
+
+    def all(self, limit: int = _LIMIT) -> list[Turn]:
+        """The newest `limit` turns, consumed or not, oldest first: a recipe may reread."""
+        return self._turns(_TURNS, limit)
+
+    def turn(self, receipt: str) -> Turn | None:
+        """One turn by its receipt; None for what is none."""
+        found = self._turns(f"{_TURNS} AND r.id = :receipt", 1, receipt)
+        return found[0] if found else None
+
+    def _turns(self, query: str, limit: int, receipt: str = "") -> list[Turn]:
+        values = {"scenario": self.scenario, "attempts": MAX_ATTEMPTS, "limit": limit, "receipt": receipt}
+        with storage_errors():
+            rows = self._reader.connection().execute(f"{query} ORDER BY r.sequence DESC LIMIT :limit", values).fetchall()
+            wanted: dict[int, set[int]] = defaultdict(set)
+            for sequence, session in rows:
+                wanted[session].add(sequence)
+            history = read_lora_history(self._reader, self.scenario)
+            turns: list[Turn] = []
+            for session, sequences in wanted.items():
+                turns.extend(self._of_session(session, sequences, history))
+        return sorted(turns, key=lambda turn: turn.inference.sequence)
+
+    def _of_session(self, session: int, sequences: set[int], history: Sequence[Served]) -> Iterable[Turn]:
+        """Turns among `sequences`. The rest of the session is read too: it holds what followed, and the retries."""
+        reader = self._reader
+        where = "WHERE i.session = ? AND i.kind = 'turn' AND i.status <> 'error' ORDER BY i.sequence"
+        inferences = reader.loader().inferences(where, (session,))
+        reports = reader.reports_by_target("i.session = ?", (session,))
+        keys = {item.sequence: conversation_keys(item.messages) for item in inferences}
+        kept, retries = _without_retries(inferences, keys, reports)
+        for position, item in enumerate(kept):
+            if item.sequence in sequences:
+                followed = _next_state(item, kept[position + 1 :], keys)
+                found = reports.get(item.sequence, ())
+                again = retries[item.sequence]
+                yield Turn(item, found, followed, _lag(item, history), again, _signals(item, found, again))
+
+
+def _without_retries(
+    inferences: Sequence[Inference], keys: Mapping[int, Sequence[bytes]], reports: Mapping[int, tuple[Report, ...]]
+) -> tuple[list[Inference], dict[int, int]]:
+    """Of equal requests the reported ones, else the latest whole one; with how often each was repeated."""
+    groups: dict[bytes, list[Inference]] = defaultdict(list)
+    for item in inferences:
+        groups[keys[item.sequence][-1] if item.messages else b""].append(item)
+    kept: list[Inference] = []
+    retries: dict[int, int] = {}
+    for group in groups.values():
+        chosen = [item for item in group if item.sequence in reports]
+        if not chosen:
+            chosen = [max(group, key=lambda item: (item.status is Status.OK, item.sequence))]
+        kept.extend(chosen)
+        retries.update({item.sequence: len(group) - 1 for item in chosen})
+    return sorted(kept, key=lambda item: item.sequence), retries
+
+
+def _next_state(item: Inference, later: Sequence[Inference], keys: Mapping[int, Sequence[bytes]]) -> tuple[Message, ...]:
+    """What the next request that continues this reply adds to it; after a compaction or on another branch nothing does."""
+    position = len(item.messages)
+    ending = reply_key(keys[item.sequence], item.reply)
+    for other in later:
+        if len(other.messages) > position + 1 and keys[other.sequence][position] == ending:
+            return other.messages[position + 1 :]
+    return ()
+
+
+def _lag(item: Inference, history: Sequence[Served]) -> int:
+    """Different LoRAs since the record; the place of its release counts, for a session stays on an older one for a while."""
+    start = next((index for index in range(len(history) - 1, -1, -1) if history[index].release_id == item.release_id), None)
+    since = [entry for entry in history if entry.at > item.created_at] if start is None else history[start + 1 :]
+    return len({entry.lora_id for entry in since} - {item.lora_id})
+
+
+def _signals(item: Inference, reports: Sequence[Report], retries: int) -> tuple[str, ...]:
+    present = {
+        "scored": any(report.score is not None for report in reports),
+        "corrected": any(report.correction is not None for report in reports),
+        "commented": any(report.feedback is not None and report.correction is None for report in reports),
+        "aborted": item.status is Status.ABORTED,
+        "retried": retries > 0,
+    }
+    return tuple(name for name, there in present.items() if there)
