@@ -50,6 +50,7 @@ class RunContext:
     workdir: Path  # this run's own; kept until the run is collected
     seed: int
     limits: TrainingLimits
+    search_paths: tuple[Path, ...] = ()  # where the user's own recipes and objectives lie
 
     def train(
         self,

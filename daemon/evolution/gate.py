@@ -102,7 +102,11 @@ class Decision:
 def sign_test(wins: int, losses: int) -> float:
     """P(X ≥ wins) for X ~ Binomial(wins + losses, 1/2), exact; 1 without untied tasks."""
     untied = wins + losses
-    tail: int = sum(math.comb(untied, k) for k in range(wins, untied + 1))
+    term = math.comb(untied, wins)
+    tail = 0
+    for k in range(wins, untied + 1):
+        tail += term
+        term = term * (untied - k) // (k + 1)
     return float(tail / 2**untied)
 
 
@@ -111,11 +115,15 @@ def level(alpha: float, looks: int) -> float:
     return alpha * 6 / (math.pi**2 * (looks + 1) ** 2)
 
 
-def more_tasks(tally: Tally, alpha: float, limit: int = 1000) -> int | None:
-    """How many more tasks would decide if wins, losses and ties kept coming at today's rates; None: not within `limit`."""
+def more_tasks(tally: Tally, alpha: float, limit: int = 500) -> int | None:
+    """How many more tasks would decide if wins, losses and ties kept coming at today's rates; None: not within `limit`.
+
+    Exact up to 50, then in steps of a tenth.
+    """
     if tally.wins <= tally.losses:
         return None
-    for more in range(1, limit + 1):
+    more = 0
+    while (more := more + max(1, more // 10 if more >= 50 else 1)) <= limit:
         scale = (tally.tasks + more) / tally.tasks
         if sign_test(math.floor(tally.wins * scale + _TIE), math.ceil(tally.losses * scale - _TIE)) <= alpha:
             return more

@@ -1,7 +1,22 @@
 """What a run tells while it works: one JSON object an event, shown live and kept with the run.
 
-Kinds: `phase`, `step`, `task`, `probe`, `answer`, `note`, `trainer`, `candidate`, `decision`, `result`, `heartbeat`; `docs/` and
-`daemon.evolution.events` list their fields.
+| type | fields |
+|---|---|
+| `phase` | `phase` (`select`, `propose`, `train`, `evaluate`, `probe`, and from the daemon `publish`), `detail` |
+| `selected` | `turns`, `new`, `skipped` {reason: count}, `records` [receipts] |
+| `note` | `text` |
+| `trainer` | `pid`: the leader of the trainer's process group |
+| `step` | `step`, `steps`, `loss`, `tokens_per_s`, and the objective's metrics |
+| `trained` | `steps`, `stopped` (`done`, `time`), `loss`, `tokens`, `seconds` |
+| `candidate` | `hints`, `lora` (path or null), `lora_id` |
+| `task` | `split` (`held-in`, `held-out`, `sealed`), `task`, `before`, `after` (scores; -1: failed), `done`, `total`, `reply` |
+| `probe` | `before`, `after` (mean token loss, nats), `rise` (.05: five percent) |
+| `answer` | `prompt`, `before`, `after` |
+| `decision` | `verdict` (`promoted`, `held`, `rejected`), `sentence`, `statistics` |
+| `result` | `verdict` (also `nothing`), `sentence`, `change` |
+| `failed` | `message`, `hint`, `code` |
+| `heartbeat` | not kept |
+| `released` | from the daemon, the last one: `verdict`, `sentence`, `release_id` or null |
 """
 
 from __future__ import annotations
@@ -20,6 +35,10 @@ class Progress:
 
     def emit(self, kind: str, **fields: JSON) -> None:
         self._send({"type": kind, **fields})
+
+    def pass_on(self, event: JSONObject) -> None:
+        """An event that is complete already, such as the trainer's."""
+        self._send(event)
 
     def phase(self, name: str, detail: str = "") -> None:
         """A part of the run begins: `select`, `propose`, `train`, `evaluate`, `decide`."""

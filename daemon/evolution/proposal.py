@@ -10,14 +10,12 @@ from daemon.evolution.candidate import Candidate
 from daemon.evolution.gate import Decision, Verdict
 from daemon.files import sha256_file
 from daemon.harness.guard import inspect
-from daemon.harness.hints import read_hints, write_hints
+from daemon.harness.hints import read_hints, with_hints
 from daemon.harness.mutations import apply
 from daemon.harness_tree import HarnessTree
 from daemon.records import JSONObject
 from daemon.serving_hints import ServingHints
 from daemon.versions.release import LORA_FILES, LORA_GGUF, Release
-
-_EXECUTABLE_FOLDERS = ("extensions/", "hooks/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def realise(release: Release, candidate: Candidate) -> Proposal:
     """
     tree = apply(release.tree, candidate.mutations)
     if candidate.hints is not None:
-        tree = write_hints(tree, candidate.hints)
+        tree = with_hints(tree, candidate.hints)
     lora_id = None
     if candidate.lora_folder is not None:
         missing = [name for name in LORA_FILES if not (candidate.lora_folder / name).is_file()]
@@ -64,7 +62,4 @@ def quarantine(before: HarnessTree, after: HarnessTree) -> Decision | None:
         more = f" and {len(findings) - 1} more" if len(findings) > 1 else ""
         sentence = f"quarantined for a person: {first.path}:{first.line}: {first.reason}{more}"
         return Decision(Verdict.HELD, sentence, {"findings": [f"{one.path}:{one.line}: {one.reason}" for one in findings]})
-    for path, text in sorted(after.files.items()):
-        if path.startswith(_EXECUTABLE_FOLDERS) and before.files.get(path) != text:
-            return Decision(Verdict.HELD, f"{path} would be executed, so it waits for a person", {"findings": [path]})
     return None

@@ -109,6 +109,7 @@ class RunProcess:
             workdir=workdir,
             seed=job.seed,
             limits=job.training,
+            search_paths=job.search_paths,
         )
 
     def _evaluate(self, recipe: Recipe, proposal: Proposal, context: RunContext) -> Evaluation:
@@ -255,7 +256,7 @@ def main(arguments: list[str]) -> int:
     except ReefError as error:
         progress.emit("failed", message=error.message, hint=error.hint, code=error.code)
         return 1
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the top of this process
         _log.exception("the run ended by a bug")
         progress.emit(
             "failed", message=f"The run ended by a bug of ours: {type(error).__name__}: {error}", hint="See the run's log.", code="bug"
