@@ -52,9 +52,7 @@ def manifest_of(draft: Draft, release_id: str, parent_id: str | None, lora: LoRA
     if draft.harness.files:
         details: dict[str, JsonValue] = {"files": len(draft.harness.files)}
         harness = draft.harness
-        artifacts.append(
-            Artifact(kind=ArtifactKind.HARNESS, content_id=harness.content_id, size_bytes=harness.size_bytes, details=details)
-        )
+        artifacts.append(Artifact(kind=ArtifactKind.HARNESS, content_id=harness.content_id, size_bytes=harness.size_bytes, details=details))
     return Manifest(
         release_id=release_id,
         scenario=draft.scenario,

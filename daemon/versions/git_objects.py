@@ -171,7 +171,8 @@ class ObjectReader:
 
     def release(self, commit_id: str, state: ReleaseState) -> Release:
         """Read one release. Raises DataError for anything that is none."""
-        entries = {entry.path: entry for entry in self.tree(self.commit(commit_id).tree).items()}
+        commit = self.commit(commit_id)
+        entries = {entry.path: entry for entry in self.tree(commit.tree).items()}
         manifest_entry = entries.get(MANIFEST_PATH)
         if manifest_entry is None or manifest_entry.sha is None:
             raise DataError(f"The commit {commit_id} has no release.json.", "It is no release of Reef; run `reef fsck`.")
@@ -189,6 +190,7 @@ class ObjectReader:
             self.harness(harness.sha) if harness is not None and harness.sha is not None else HarnessTree(),
             lora,
             self.blob(evaluation.sha).decode(errors="replace") if evaluation is not None and evaluation.sha is not None else None,
+            tuple(parent.decode() for parent in commit.parents),
         )
 
     def harness(self, tree_id: ObjectID) -> HarnessTree:

@@ -77,6 +77,7 @@ class Release:
     tree: HarnessTree
     lora: LoRAFiles | None  # None: the base model alone, or the weights of a rejected candidate
     evaluation_json: str | None = None
+    parents: tuple[str, ...] = ()  # commit ids; the first is the chain, a second the held candidate that this one promoted
 
     @property
     def id(self) -> str:

@@ -71,7 +71,7 @@ class Repository:
 
     def held(self, scenario: str) -> list[Release]:
         """Candidates that wait for a person, newest first."""
-        promoted = {parent for release in self._walk(scenario) for parent in self._other_parents(release)}
+        promoted = {parent for release in self._walk(scenario) for parent in release.parents[1:]}
         refs = self._refs.below(held_refs(scenario))
         found = [self._read(commit_id, ReleaseState.HELD) for commit_id in refs.values() if commit_id not in promoted]
         return sorted(found, key=lambda release: -release.manifest.number)
@@ -92,7 +92,7 @@ class Repository:
             for release in self._walk(scenario):
                 if release.id == release_id:
                     return release
-                for parent in self._other_parents(release):
+                for parent in release.parents[1:]:
                     candidate = self._read(parent, ReleaseState.PROMOTED)
                     if candidate.id == release_id:
                         return candidate
@@ -219,7 +219,7 @@ class Repository:
         objects = git_objects.build(manifest, draft.harness, lora, evaluation_json, parents)
         known = self._reader.reachable(parents[0]) if parents else set()
         git_objects.write(self.path / "objects", objects, known)
-        release = Release(manifest, objects[-1].id.decode(), ReleaseState.PUBLISHED, draft.harness, lora, evaluation_json)
+        release = Release(manifest, objects[-1].id.decode(), ReleaseState.PUBLISHED, draft.harness, lora, evaluation_json, tuple(parents))
         self._releases[release.commit_id] = release
         return release
 
@@ -235,12 +235,7 @@ class Repository:
         while commit_id:
             release = self._read(commit_id, ReleaseState.PUBLISHED)
             yield release
-            parents = self._reader.commit(commit_id).parents
-            commit_id = parents[0].decode() if parents and release.manifest.parent_release_id else None
-
-    def _other_parents(self, release: Release) -> list[str]:
-        """Held candidates that `release` promoted."""
-        return [parent.decode() for parent in self._reader.commit(release.commit_id).parents[1:]] if release.manifest.restores else []
+            commit_id = release.parents[0] if release.parents and release.manifest.parent_release_id else None
 
     def _next_id(self, scenario: str, head: Release | None) -> str:
         """A number that no release, candidate or preparation of the scenario has had; a crash leaves a gap."""
@@ -292,8 +287,7 @@ class Repository:
             commit_id = self._refs.get(head_ref(scenario))
             if commit_id and self._refs.get(mirror_ref(scenario)) != commit_id:
                 self._refs.point(mirror_ref(scenario), commit_id)
-            for parent in self._reader.commit(commit_id).parents[1:] if commit_id else ():
-                self._drop_held(scenario, parent.decode())
+            for parent in self._read(commit_id, ReleaseState.PUBLISHED).parents[1:] if commit_id else ():
+                self._drop_held(scenario, parent)
         except (OSError, FileLocked, DataError) as error:
             _LOG.warning("The head of %s is published; what follows it waits for the next start: %s", scenario, error)
-

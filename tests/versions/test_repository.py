@@ -188,9 +188,7 @@ def test_a_folder_that_is_no_repository_is_left_alone(tmp_path: Path) -> None:
         Repository(tmp_path / "versions.git")
 
 
-def test_publishing_fsyncs_each_new_file_and_folder_once(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_publishing_fsyncs_each_new_file_and_folder_once(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository.publish(draft(tree(rules="- a", one="x", two="y")), None)
     before = {path for path in (tmp_path / "versions.git").rglob("*") if path.is_file()}
     real, count = os.fsync, 0

@@ -1,0 +1,135 @@
+"""The Adapter interface: the code that knows one coding agent. Adapters live in folders of their own and are found by entry point.
+
+An adapter imports this and the ground floor, and speaks to the daemon as the agent would: over HTTP, with the client's token.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import ClassVar, Final
+
+from daemon.errors import ConfigError, NotFound
+from daemon.harness_tree import HarnessTree
+from daemon.records import JSONObject
+
+ENTRY_POINT_GROUP: Final = "reef.adapters"
+
+
+@dataclass(frozen=True, slots=True)
+class InstallContext:
+    """What an adapter is told. Paths are absolute; an adapter writes below `home` alone."""
+
+    home: Path  # the agent's own folder, `agents/<name>` of Reef's home
+    base_url: str  # of the daemon, without `/v1`
+    client_token_path: Path
+    model_id: str
+    context_tokens: int  # the served window
+    max_tokens: int  # the longest reply
+    scenario: str
+    tree: HarnessTree = field(default_factory=HarnessTree)
+    release_id: str = ""  # of `tree`; empty before the first release
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """An agent found on this machine."""
+
+    version: str
+    command: tuple[str, ...]  # how to start it
+    supported: bool
+    sentence: str = ""  # why not, where not
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What `install` wrote: path relative to the context's home → sha256, for checks and a clean uninstall."""
+
+    files: Mapping[str, str]
+    version: str
+    notes: tuple[str, ...] = ()  # what the user should know, a sentence each
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start the agent as it was installed."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)  # added to the user's
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlessTask:
+    prompt: str
+    working_copy: Path
+    timeout_s: float
+    session: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)  # the whole of it: no secrets are inherited
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    exit_code: int
+    text: str  # the agent's last answer
+    timed_out: bool = False
+    log: str = ""  # what it wrote to stderr, bounded
+    details: JSONObject = field(default_factory=dict)
+
+
+class Adapter(ABC):
+    """One coding agent. Errors: `Unsupported` (version, machine), `StorageError`, `DataError`; the old state stays intact."""
+
+    name: ClassVar[str]  # "pi"; also the default scenario
+    title: ClassVar[str]  # "pi coding agent"
+    versions: ClassVar[str]  # supported range, as a sentence: "1.6 or later, below 2"
+
+    @abstractmethod
+    def detect(self, context: InstallContext) -> Detected | None:
+        """The agent that would be used, ours first; None: not on this machine."""
+
+    @abstractmethod
+    def install(self, context: InstallContext) -> Installed:
+        """Install or update below `context.home`; safe to run again, needs no root, and interrupted leaves the old one working."""
+
+    @abstractmethod
+    def uninstall(self, context: InstallContext) -> None:
+        """Leave nothing of ours."""
+
+    @abstractmethod
+    def launch(self, context: InstallContext, arguments: tuple[str, ...]) -> Launch: ...
+
+    @abstractmethod
+    def run_task(self, context: InstallContext, task: HeadlessTask) -> TaskOutcome:
+        """Play one prompt without a terminal; blocks until it is over or `task.timeout_s` has passed."""
+
+
+def adapter_names() -> list[str]:
+    """Names of the adapters that are installed, sorted; none is imported."""
+    return sorted(_points())
+
+
+def find_adapter(name: str) -> Adapter:
+    """The adapter `name`.
+
+    Raises:
+        NotFound: no such adapter; lists those there are. ConfigError: it cannot be loaded.
+    """
+    point = _points().get(name)
+    if point is None:
+        known = ", ".join(adapter_names()) or "none"
+        hint = f"Installed: {known}. Another is a package with the entry point {ENTRY_POINT_GROUP}."
+        raise NotFound(f"There is no adapter named {name!r}.", hint)
+    try:
+        loaded = point.load()
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise ConfigError(f"The adapter {name!r} ({point.value}) cannot be loaded: {error}.", "Reinstall or mend it.") from error
+    if not (isinstance(loaded, type) and issubclass(loaded, Adapter)):
+        raise ConfigError(f"The adapter {name!r} ({point.value}) is no Adapter class.", "Derive it from daemon.harness.adapter.Adapter.")
+    return loaded()
+
+
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
