@@ -50,13 +50,13 @@ class Client:
             hint = "Run this as the user who ran `reef init`, or make a token: reef init --yes"
             raise Unauthorized(f"Cannot read {self.home.owner_token}: {error.strerror}.", hint) from error
 
-    def get(self, path: str, query: Mapping[str, str | int | None] | None = None) -> JSONObject:
+    def get(self, path: str, query: Mapping[str, str | int | None] | None = None, scenario: str = "") -> JSONObject:
         present = {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
-        return self._ask("GET", f"{path}?{urlencode(present)}" if present else path)
+        return self._ask("GET", f"{path}?{urlencode(present)}" if present else path, None, _scenario_header(scenario))
 
     def post(self, path: str, body: JSONObject, scenario: str = "") -> JSONObject:
         """`scenario` goes into a header, for the routes that have none in their path."""
-        return self._ask("POST", path, body, {"x-reef-scenario": scenario} if scenario else {})
+        return self._ask("POST", path, body, _scenario_header(scenario))
 
     def delete(self, path: str) -> JSONObject:
         return self._ask("DELETE", path)
@@ -99,7 +99,7 @@ class Client:
     def _send(
         self, method: str, path: str, body: JSONObject | None, more: Mapping[str, str], timeout_s: float | None
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection(self.daemon.host, self.daemon.port, timeout=timeout_s)
+        connection = http.client.HTTPConnection(self.daemon.host.strip("[]"), self.daemon.port, timeout=timeout_s)
         headers = {"authorization": f"Bearer {self._token}", "accept": "application/json", "user-agent": f"reef/{__version__}", **more}
         payload = None
         if body is not None:
@@ -118,6 +118,10 @@ class Client:
             connection.close()
             raise _error(response.status, text, path)
         return connection, response
+
+
+def _scenario_header(scenario: str) -> dict[str, str]:
+    return {"x-reef-scenario": scenario} if scenario else {}
 
 
 def segment(name: str) -> str:

@@ -82,7 +82,7 @@ def _start(where: Home, arguments: list[str]) -> Running:
 def _answers(running: Running) -> bool:
     import http.client
 
-    connection = http.client.HTTPConnection(running.host, running.port, timeout=2)
+    connection = http.client.HTTPConnection(running.host.strip("[]"), running.port, timeout=2)
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status == 200
