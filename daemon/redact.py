@@ -7,13 +7,21 @@ Redacting twice changes nothing more.
 from __future__ import annotations
 
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from daemon.records import JSON, Inference, JSONObject, Message
 
+_NAMES = (("api", "key"), ("access", "token"), ("auth", "token"), ("refresh", "token"), ("client", "secret"), ("secret", "key"))
+
+_SHORTEST = 8  # no secret is shorter
+_WORTH_REMEMBERING = 256
+_SEEN = 20_000
+
 # Kind, the literals of which one must occur (a fast test before the pattern), and the pattern. The secret is group
-# "secret" where there is one, else the whole match.
+# "secret" (or "bare") where there is one, else the whole match.
 _RULES: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
     (
         "private-key",
@@ -22,36 +30,54 @@ _RULES: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
             r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)", re.S
         ),
     ),
-    ("jwt", ("eyJ",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")),
-    ("github-token", ("gh", "github_pat_"), re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{40,255})\b")),
-    ("gitlab-token", ("glpat-",), re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}")),
-    ("slack-token", ("xox",), re.compile(r"\bxox[abposr]-[A-Za-z0-9-]{10,}")),
+    ("jwt", ("eyJ",), re.compile(r"eyJ(?<![A-Za-z0-9_-]eyJ)[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")),
+    (
+        "github-token",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{40,255})\b"),
+    ),
+    ("gitlab-token", ("glpat-",), re.compile(r"glpat-[A-Za-z0-9_-]{20,}")),
+    ("slack-token", ("xox",), re.compile(r"xox(?<![A-Za-z0-9]xox)[abposr]-[A-Za-z0-9-]{10,}")),
     ("aws-key-id", ("AKIA", "ASIA"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
-    ("google-key", ("AIza",), re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
-    ("huggingface-token", ("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")),
-    ("npm-token", ("npm_",), re.compile(r"\bnpm_[A-Za-z0-9]{36}\b")),
-    ("api-key", ("sk-", "sk_", "rk_"), re.compile(r"\b(?:sk-[A-Za-z0-9_-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,})")),
+    ("google-key", ("AIza",), re.compile(r"AIza(?<![A-Za-z0-9]AIza)[A-Za-z0-9_-]{35}")),
+    ("huggingface-token", ("hf_",), re.compile(r"hf_(?<![A-Za-z0-9]hf_)[A-Za-z0-9]{30,}\b")),
+    ("npm-token", ("npm_",), re.compile(r"npm_(?<![A-Za-z0-9]npm_)[A-Za-z0-9]{36}\b")),
+    ("api-key", ("sk-",), re.compile(r"sk-(?<![A-Za-z0-9_-]sk-)(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}")),
+    ("api-key", ("k_live_", "k_test_"), re.compile(r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}")),
     ("bearer-token", ("earer ", "EARER "), re.compile(r"\b[Bb](?:earer|EARER) +(?P<secret>[A-Za-z0-9._~+/-]{16,}=*)")),
-    ("url-password", ("://",), re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:/@\"']{1,64}:(?P<secret>[^\s/@\"'\[]{3,256})@")),
+    ("url-password", ("://",), re.compile(r"://[^\s:/@\"']{1,64}:(?P<secret>[^\s/@\"'\[]{3,256})@")),
     (
         "aws-secret",
-        ("secret",),
+        ("secret", "SECRET", "Secret"),
         re.compile(r"aws_?secret_?(?:access_?)?key[\"']?\s*[=:]\s*[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", re.I),
     ),
     (
-        "env",  # KEY=value lines whose name says that the value is secret, as in a .env file
-        ("=",),
+        "env",  # KEY=value whose name says that the value is secret: .env lines, and the same on a command line
+        ("SECRET", "TOKEN", "PASSW", "API_KEY", "APIKEY", "PRIVATE_KEY", "ACCESS_KEY", "CREDENTIAL"),
         re.compile(
-            r"^[ \t]*(?:export[ \t]+)?(?:[A-Z][A-Z0-9_]{0,63}?)?"
-            r"(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|PRIVATE_KEY|ACCESS_KEY|CREDENTIALS?)[A-Z0-9_]{0,32}=(?P<quote>[\"']?)(?P<secret>[^\s\"'$<\[][^\s\"']{5,})(?P=quote)",
-            re.M,
+            r"(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|PRIVATE_KEY|ACCESS_KEY|CREDENTIALS?)[A-Z0-9_]{0,32}="
+            r"(?:(?P<quote>[\"'])(?![$<\[{])(?P<secret>[^\s\"']{6,})(?P=quote)"
+            r"|(?P<bare>(?!\d+\b)[^\s\"'`$<>(){}\[\]\\;,&|]{6,})(?=[\s\"'`\\;,&|]|\Z))"
         ),
     ),
     (
         "secret",  # "api_key": "…", password = '…': quoted values beside a telling name
-        ("key", "token", "secret", "passw"),
+        (
+            "api_key",
+            "api-key",
+            "apikey",
+            "s_token",
+            "s-token",
+            "accesstoken",
+            "h_token",
+            "h-token",
+            "authtoken",
+            "client",
+            "secret",
+            "passw",
+        ),
         re.compile(
-            r"[\"']?\b(?:[A-Za-z0-9]+[_-])*(?:api[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token|client[_-]?secret|secret[_-]?key|passw(?:or)?d)"
+            r"(?:api[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token|client[_-]?secret|secret[_-]?key|passw(?:or)?d)"
             r"[\"']?\s*[=:]\s*(?P<quote>[\"'])(?P<secret>[^\s\"'$<{\[][^\s\"']{7,})(?P=quote)",
             re.I,
         ),
@@ -59,10 +85,40 @@ _RULES: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
 )
 
 
+class _Seen:
+    """Texts found clean, by length and hash (keyed anew in each process): a conversation resends its history with every turn."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hashes: OrderedDict[tuple[int, int], None] = OrderedDict()
+
+    def __contains__(self, text: str) -> bool:
+        with self._lock:
+            return (len(text), hash(text)) in self._hashes
+
+    def add(self, text: str) -> None:
+        with self._lock:
+            self._hashes[len(text), hash(text)] = None
+            if len(self._hashes) > _SEEN:
+                self._hashes.popitem(last=False)
+
+
+_seen = _Seen()
+
+
 def redact_text(text: str) -> tuple[str, int]:
     """`text` without secrets, and how many spans were replaced."""
-    if len(text) < 8:
+    if len(text) < _SHORTEST:
         return text, 0
+    if text in _seen:
+        return text, 0
+    text, count = _apply_rules(text)
+    if len(text) >= _WORTH_REMEMBERING and not count:
+        _seen.add(text)
+    return text, count
+
+
+def _apply_rules(text: str) -> tuple[str, int]:
     count = 0
     lowered = ""
     for kind, literals, pattern in _RULES:
@@ -138,5 +194,7 @@ def _replace(match: re.Match[str], kind: str) -> str:
     if "secret" not in match.re.groupindex:
         return f"[redacted:{kind}]"
     start, end = match.span("secret")
+    if start < 0:
+        start, end = match.span("bare")
     offset = match.start()
     return f"{whole[: start - offset]}[redacted:{kind}]{whole[end - offset :]}"
