@@ -1,0 +1,140 @@
+"""Rollback, undo and promote: which content goes on top of the chain next. They plan; publishing is the caller's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from daemon.errors import Conflict
+from daemon.versions.change import change_line
+from daemon.versions.manifest import BaseModelFacts, Operation
+from daemon.versions.release import Draft, Release, ReleaseState
+from daemon.versions.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What to prepare, and the head that `advance` must then find."""
+
+    draft: Draft
+    expected_head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What serves now, so that an old release is only restored onto the base model that it was made for."""
+
+    base: BaseModelFacts
+    engine: dict[str, JsonValue]
+
+
+def rollback(repository: Repository, scenario: str, release_id: str, *, serving: Serving, expected_head: str | None, who: str) -> Planned:
+    """The content of an earlier release, as a new one. `expected_head` None: whatever stands.
+
+    Raises:
+        NotFound: no such release. Conflict: the head moved, nothing would change, or the base model is another.
+    """
+    head = _head(repository, scenario, expected_head)
+    target = repository.release(scenario, release_id)
+    if target.state is ReleaseState.HELD:
+        raise Conflict(f"{target.id} is held and has never served.", f"`reef promote {target.id}` publishes it.")
+    if target.state is not ReleaseState.PUBLISHED:
+        raise Conflict(f"{target.id} is {target.state} and never served as such.", "`reef releases` lists what a rollback can reach.")
+    return Planned(_restored(head, target, Operation.ROLLBACK, serving, who), head.id)
+
+
+def undo(repository: Repository, scenario: str, *, serving: Serving, expected_head: str | None, who: str) -> Planned:
+    """Revert the last operation: the content that served before it. An undo is an operation too, so undoing it brings the content back.
+
+    Raises:
+        Conflict: the head moved, it is the first release, or the base model is another.
+    """
+    head = _head(repository, scenario, expected_head)
+    if head.manifest.parent_release_id is None:
+        raise Conflict(f"{head.id} is the first release of {scenario}; there is nothing to undo.", "`reef releases` shows the chain.")
+    before = repository.release(scenario, head.manifest.parent_release_id)
+    return Planned(_restored(head, before, Operation.UNDO, serving, who), head.id)
+
+
+def promote(repository: Repository, scenario: str, release_id: str, *, serving: Serving, expected_head: str | None, who: str) -> Planned:
+    """Publish a held candidate, if what serves is still what it was evaluated against.
+
+    Raises:
+        NotFound: no such candidate. Conflict: it is not held, has aged, or the base model is another.
+    """
+    head = _head(repository, scenario, expected_head)
+    candidate = repository.release(scenario, release_id)
+    if candidate.state is not ReleaseState.HELD:
+        raise Conflict(f"{candidate.id} is {candidate.state}, not held.", "`reef releases` lists what is held.")
+    compared = candidate.manifest.parent_release_id
+    if compared != head.id and (compared is None or repository.release(scenario, compared).content_id != head.content_id):
+        raise Conflict(
+            f"{candidate.id} was evaluated against {compared}; {head.id} serves something else now.",
+            f"Run the recipe again on {head.id}: `reef evolve`.",
+        )
+    manifest = candidate.manifest
+    draft = Draft(
+        scenario=scenario,
+        operation=Operation.PROMOTE,
+        base=serving.base,
+        harness=candidate.tree,
+        lora=candidate.lora,
+        change=manifest.change,
+        engine=serving.engine,
+        recipe=manifest.recipe,
+        seed=manifest.seed,
+        run_id=manifest.run_id,
+        records=manifest.records,
+        restores=candidate.id,
+        summary=manifest.evaluation,
+        evaluation=candidate.evaluation,
+        verdict=f"promoted by {who or 'a person'}; the gate had said: {manifest.verdict}" if manifest.verdict else "",
+        who=who,
+        promotes=candidate.commit_id,
+    )
+    _check_base(candidate, serving)
+    return Planned(draft, head.id)
+
+
+def _restored(head: Release, target: Release, operation: Operation, serving: Serving, who: str) -> Draft:
+    _check_base(target, serving)
+    if target.id == head.id:
+        raise Conflict(f"{head.id} serves already; nothing would change.", "Name an earlier release.")
+    if target.content_id == head.content_id:
+        raise Conflict(
+            f"{head.id} serves the very content of {target.id}; nothing would change.", "`reef diff` shows where releases differ."
+        )
+    verb = "back to" if operation is Operation.ROLLBACK else f"undo {head.manifest.operation} {head.id}, back to"
+    return Draft(
+        scenario=head.manifest.scenario,
+        operation=operation,
+        base=serving.base,
+        harness=target.tree,
+        lora=target.lora,
+        change=f"{verb} {target.id}: {change_line(head, target.tree, target.lora)}",
+        engine=serving.engine,
+        restores=target.id,
+        who=who,
+    )
+
+
+def _check_base(target: Release, serving: Serving) -> None:
+    wanted = target.manifest.base
+    if not wanted.same_weights(serving.base):
+        name = wanted.file or wanted.model
+        digest = f" (sha256 {wanted.sha256})" if wanted.sha256 else ""
+        raise Conflict(
+            f"{target.id} was made for another base model than {serving.base.model}, which serves now.",
+            f"base missing: put back {name}{digest}.",
+        )
+
+
+def _head(repository: Repository, scenario: str, expected_head: str | None) -> Release:
+    head = repository.head(scenario)
+    if head is None:
+        raise Conflict(f"The scenario {scenario} has no release yet.", "Send it a request first.")
+    if expected_head is not None and head.id != expected_head:
+        hint = "Look at `reef releases` and ask again with the head that stands."
+        raise Conflict(f"{head.id} is the head of {scenario} now; you saw {expected_head}.", hint, param="expected_head")
+    return head

@@ -1,0 +1,141 @@
+"""Going back, back again, and forward: what a person would see go wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from daemon.errors import Conflict, NotFound
+from daemon.versions.manifest import Operation
+from daemon.versions.operations import Planned, Serving, promote, rollback, undo
+from daemon.versions.release import Release
+from daemon.versions.repository import Repository
+from tests.versions.parts import BASE, draft, lora_folder, tree
+
+SERVING = Serving(BASE, {"context": 2048})
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """r1 empty, r2 with rules (used rec_1), r3 with rules and a LoRA (used rec_2)."""
+    made = Repository(tmp_path / "versions.git")
+    made.publish(draft(operation=Operation.CREATION), None)
+    made.publish(draft(tree(rules="- a"), records=("rec_1",)), "r1")
+    made.publish(draft(tree(rules="- a"), lora_folder(tmp_path / "job"), records=("rec_2",)), "r2")
+    return made
+
+
+def publish(repository: Repository, planned: Planned) -> Release:
+    return repository.publish(planned.draft, planned.expected_head)
+
+
+def back(repository: Repository, release_id: str, expected_head: str | None = None) -> Release:
+    return publish(repository, rollback(repository, "default", release_id, serving=SERVING, expected_head=expected_head, who="owner"))
+
+
+def take_back(repository: Repository) -> Release:
+    return publish(repository, undo(repository, "default", serving=SERVING, expected_head=None, who="owner"))
+
+
+def test_rollback_goes_to_any_release_again_and_again(repository: Repository) -> None:
+    third = repository.release("default", "r3")
+    first = back(repository, "r1", "r3")
+    assert (first.id, first.manifest.operation, first.manifest.restores, first.lora) == ("r4", Operation.ROLLBACK, "r1", None)
+    assert first.manifest.change == "back to r1: −1 rule · LoRA taken off"
+    again = back(repository, "r3")
+    assert again.content_id == third.content_id and again.lora == third.lora and again.manifest.engine == {"context": 2048}
+    assert back(repository, "r4").content_id == first.content_id
+    assert [release.id for release in repository.chain("default")] == ["r6", "r5", "r4", "r3", "r2", "r1"]
+
+
+def test_records_are_free_again_after_a_rollback(repository: Repository) -> None:
+    assert repository.consumed("default") == {"rec_1", "rec_2"}
+    back(repository, "r2")
+    assert repository.consumed("default") == {"rec_1"}
+    take_back(repository)
+    assert repository.consumed("default") == {"rec_1", "rec_2"}
+    back(repository, "r1")
+    assert repository.consumed("default") == frozenset()
+
+
+def test_undo_and_undo_of_undo(repository: Repository) -> None:
+    undone = take_back(repository)
+    assert undone.content_id == repository.release("default", "r2").content_id
+    assert undone.manifest.change.startswith("undo training r3, back to r2")
+    redone = take_back(repository)
+    assert redone.content_id == repository.release("default", "r3").content_id
+    assert take_back(repository).content_id == undone.content_id
+
+
+def test_what_would_change_nothing_is_refused(repository: Repository) -> None:
+    with pytest.raises(Conflict, match="r3 serves already"):
+        back(repository, "r3")
+    back(repository, "r1")
+    with pytest.raises(Conflict, match="r4 serves the very content of r1"):
+        back(repository, "r1")
+    assert len(repository.chain("default")) == 4
+
+
+def test_the_first_release_cannot_be_undone(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "versions.git")
+    with pytest.raises(Conflict, match="no release yet"):
+        take_back(repository)
+    repository.publish(draft(), None)
+    with pytest.raises(Conflict, match="nothing to undo"):
+        take_back(repository)
+
+
+def test_a_stale_caller_is_told(repository: Repository) -> None:
+    with pytest.raises(Conflict, match="r3 is the head of default now; you saw r2"):
+        back(repository, "r1", "r2")
+    planned = rollback(repository, "default", "r1", serving=SERVING, expected_head="r3", who="owner")
+    back(repository, "r2")
+    with pytest.raises(Conflict, match="r4 is the head"):
+        publish(repository, planned)
+    with pytest.raises(NotFound):
+        back(repository, "r99")
+
+
+def test_a_missing_base_model_is_named(repository: Repository) -> None:
+    other = Serving(BASE.model_copy(update={"sha256": "c" * 64, "model": "other"}), {})
+    with pytest.raises(Conflict, match=rf"base missing: put back smol\.gguf \(sha256 {'a' * 64}\)"):
+        rollback(repository, "default", "r1", serving=other, expected_head=None, who="owner")
+
+
+def test_promote_publishes_what_was_held(repository: Repository, tmp_path: Path) -> None:
+    folder = lora_folder(tmp_path / "candidate", "better")
+    held = repository.hold(
+        repository.prepare(draft(tree(rules="- a"), folder, records=("rec_3",), verdict="held: 3 wins", evaluation={"a": 1}))
+    )
+    promoted = publish(repository, promote(repository, "default", held.id, serving=SERVING, expected_head="r3", who="owner"))
+    assert (promoted.id, promoted.manifest.restores, promoted.content_id) == ("r5", "r4", held.content_id)
+    assert repository.held("default") == []
+    again = Repository(tmp_path / "versions.git")
+    assert not again.release("default", "r4").pending
+    assert [release.id for release in again.chain("default")] == ["r5", "r3", "r2", "r1"]
+    assert again.consumed("default") == {"rec_1", "rec_2", "rec_3"}
+    with pytest.raises(Conflict, match="r4 is promoted, not held"):
+        promote(again, "default", "r4", serving=SERVING, expected_head=None, who="owner")
+    assert take_back(again).content_id == again.release("default", "r3").content_id
+
+
+def test_a_held_candidate_ages(repository: Repository) -> None:
+    held = repository.hold(repository.prepare(draft(tree(rules="- b"))))
+    back(repository, "r1")
+    with pytest.raises(Conflict, match="evaluated against r3; r5 serves something else"):
+        promote(repository, "default", held.id, serving=SERVING, expected_head=None, who="owner")
+    take_back(repository)  # the content that it was compared with serves again
+    assert publish(repository, promote(repository, "default", held.id, serving=SERVING, expected_head=None, who="owner")).tree == held.tree
+
+
+def test_held_and_rejected_cannot_be_rolled_back_to(repository: Repository) -> None:
+    repository.hold(repository.prepare(draft(tree(rules="- b"))))
+    repository.reject(repository.prepare(draft(tree(rules="- c"))))
+    with pytest.raises(Conflict, match="r4 is held and has never served"):
+        back(repository, "r4")
+    with pytest.raises(Conflict, match="r5 is rejected"):
+        back(repository, "r5")
+    repository.reject_held("default", "r4")
+    assert repository.held("default") == []
+    assert [release.id for release in repository.rejected("default")] == ["r5", "r4"]
