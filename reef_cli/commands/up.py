@@ -45,11 +45,10 @@ def up(config: ConfigFile = None, port: Port = None, as_json: AsJSON = False) ->
 
 
 def _start(where: Home, arguments: list[str]) -> Running:
-    log = where.log
+    said = where.log.with_name("up.log")  # what it prints before its own log is open; a failed start is explained from it
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        before = log.stat().st_size if log.exists() else 0
-        with log.open("ab") as stream:
+        said.parent.mkdir(parents=True, exist_ok=True)
+        with said.open("wb") as stream:
             child = subprocess.Popen(
                 command("serve", where, arguments),
                 stdin=subprocess.DEVNULL,
@@ -58,15 +57,14 @@ def _start(where: Home, arguments: list[str]) -> Running:
                 start_new_session=True,  # it stays when this terminal closes
             )
     except OSError as error:
-        raise StorageError(
-            f"Cannot write {log}: {error.strerror}.", "Mend the permissions, or set REEF_HOME to a folder of yours."
-        ) from error
+        hint = "Mend the permissions, or set REEF_HOME to a folder of yours."
+        raise StorageError(f"Cannot write {said}: {error.strerror}.", hint) from error
     line = ProgressLine()
     began = time.monotonic()
     while time.monotonic() - began < _START_S:
         if child.poll() is not None:
             line.clear()
-            raise _failed(log, before)
+            raise _failed(said)
         running = find(where)
         if running is not None and running.pid == child.pid and _answers(running):
             line.clear()
@@ -92,14 +90,11 @@ def _answers(running: Running) -> bool:
         connection.close()
 
 
-def _failed(log: Path, before: int) -> ReefError:
-    """What the daemon said before it ended."""
-    with log.open("rb") as stream:
-        stream.seek(before)
-        said = [line for line in stream.read(1 << 16).decode("utf-8", "replace").splitlines() if line.strip()]
-    errors = [index for index, line in enumerate(said) if line.startswith("Error:")]
-    if errors:
-        message, *rest = said[errors[-1] :]
-        return ReefError(message.removeprefix("Error:").strip(), " ".join(part.strip() for part in rest[:2]))
-    last = said[-1].strip() if said else "it said nothing"
-    return ReefError(f"The daemon ended at its start: {last}", "See more: reef logs; check everything: reef doctor")
+def _failed(path: Path) -> ReefError:
+    """What the daemon printed before it ended: a sentence and a hint, or the last line of a traceback."""
+    lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    if not lines or any(line.startswith("Traceback") for line in lines):
+        last = lines[-1] if lines else "it said nothing"
+        return ReefError(f"The daemon ended at its start: {last}", f"See more: {path} and reef logs; check everything: reef doctor")
+    message, *hint = lines[-2:]
+    return ReefError(message.removeprefix("Error:").strip(), " ".join(hint))
