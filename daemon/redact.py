@@ -108,14 +108,13 @@ _seen = _Seen()
 
 def redact_text(text: str) -> tuple[str, int]:
     """`text` without secrets, and how many spans were replaced."""
-    if len(text) < _SHORTEST:
+    long = len(text) >= _WORTH_REMEMBERING
+    if len(text) < _SHORTEST or (long and text in _seen):
         return text, 0
-    if text in _seen:
-        return text, 0
-    text, count = _apply_rules(text)
-    if len(text) >= _WORTH_REMEMBERING and not count:
+    redacted, count = _apply_rules(text)
+    if long and not count:
         _seen.add(text)
-    return text, count
+    return redacted, count
 
 
 def _apply_rules(text: str) -> tuple[str, int]:

@@ -1,0 +1,199 @@
+"""Requests land in the session that they belong to: on what real clients sent, and on any interleaving of conversations."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daemon.experience.grouping import SessionMatch, identify
+from daemon.experience.keys import conversation_keys
+from daemon.experience.reader import Reader
+from daemon.experience.session_index import SessionIndex
+from daemon.experience.store import Store
+from daemon.records import JSONObject, Message, Status, TurnKind
+from tests.experience.make import assistant, inference, system, user
+
+CAPTURES = Path(__file__).parents[1] / "data" / "captures"
+
+
+def _capture(name: str) -> tuple[dict[str, str], JSONObject, list[Message]]:
+    request = json.loads((CAPTURES / f"{name}.json").read_text())
+    headers = {key.lower(): value for key, value in request["headers"]}
+    body = cast(JSONObject, request["body"])
+    return headers, body, cast("list[Message]", body.get("messages", []))
+
+
+def _send(
+    store: Store, messages: Sequence[Message], reply: str | Message, explicit: str | None = None, request: JSONObject | None = None
+) -> SessionMatch:
+    """One request as the gateway takes it: placed, answered, stored."""
+    match = store.resolve_session("default", explicit, messages, request)
+    store.append(inference(messages, reply, session=match.session, kind=match.kind, request=request)).result(10)
+    return match
+
+
+def _replay(store: Store, name: str, reply: Message) -> SessionMatch:
+    headers, body, messages = _capture(name)
+    return _send(
+        store, messages, reply, identify(headers, body, messages), {name: value for name, value in body.items() if name != "messages"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "session"),
+    [
+        ("pi-min-01", None),
+        ("pi-compat-01", "01a2282d-4f8d-7069-a1db-00fa991e1557"),
+        ("opencode-02", "ses_dd7cef243ffetAe1zFCKvhwhEK"),
+        ("aider-01", "proj-aider-1"),
+        ("codex-01", "01a22832-f8aa-70d1-b347-dcb10ab059e3"),
+        ("claude-01", "c83ffdc0-5d58-446e-8c0f-0d1e154b63ab"),
+        ("cline-01", None),
+    ],
+)
+def test_the_session_that_a_client_names(name: str, session: str | None) -> None:
+    headers, body, messages = _capture(name)
+    assert identify(headers, body, messages) == session
+
+
+def test_the_order_in_which_names_count() -> None:
+    body: JSONObject = {"prompt_cache_key": "cache", "metadata": {"user_id": '{"session_id": "claude"}'}}
+    assert identify({"x-session-affinity": "c", "session_id": "b", "x-reef-tag-session": "a"}, body) == "a"
+    assert identify({"thread-id": "t"}, body) == "t"
+    assert identify({}, body) == "cache"
+    assert identify({}, {"metadata": body["metadata"]}) == "claude"
+    assert identify({}, {"metadata": {"user_id": "somebody"}}) is None
+    assert identify({"x-session-id": "  "}, {"metadata": None, "prompt_cache_key": 7}) is None
+    long = identify({"x-session-id": "x" * 5000}, {})
+    assert long is not None and len(long) < 200
+
+
+@pytest.mark.parametrize("client", ["pi-min", "cline", "qwen", "continue", "pi-compat"])
+def test_a_clients_second_turn_joins_its_first(store: Store, client: str) -> None:
+    """The reply is what the client sends back of it; clients without a session id are found by it."""
+    _, _, messages = _capture(f"{client}-02")
+    reply = next(message for message in messages if message.get("role") == "assistant")
+    first = _replay(store, f"{client}-01", reply)
+    second = _replay(store, f"{client}-02", assistant("done"))
+    assert first.is_new and not second.is_new
+    assert second.session == first.session
+    assert second.kind is TurnKind.TURN
+
+
+def test_title_commit_and_summary_calls_are_no_turns(store: Store, reader: Reader) -> None:
+    title = _replay(store, "opencode-01", assistant("Listing files"))
+    turn = _replay(store, "opencode-02", assistant("hello"))
+    assert (title.kind, turn.kind, turn.session) == (TurnKind.ASIDE, TurnKind.TURN, title.session)
+    assert reader.session(title.session).summary.turns == 1
+    assert reader.session(title.session).summary.title.startswith("List the files") or reader.session(title.session).summary.title
+    edit, commit = _replay(store, "aider-01", assistant("Here it is.")), _replay(store, "aider-02", assistant("feat: hello"))
+    assert (edit.kind, commit.kind, commit.session) == (TurnKind.TURN, TurnKind.ASIDE, edit.session)
+    assert _replay(store, "pi-compact-05", assistant("summary")).kind is TurnKind.ASIDE
+
+
+def test_a_program_that_writes_commit_messages_makes_turns(store: Store) -> None:
+    prompt = [system("You generate concise git commit messages."), user("diff --git a b")]
+    assert _send(store, prompt, "fix: a").kind is TurnKind.TURN
+    assert _send(store, prompt, "fix: b", explicit="mine").kind is TurnKind.TURN
+
+
+def test_the_same_question_again_is_a_new_session_unless_the_first_failed(store: Store) -> None:
+    first = _send(store, [user("q")], "a")
+    assert _send(store, [user("q")], "a").session != first.session
+    match = store.resolve_session("default", None, [user("other")])
+    failed = inference([user("other")], "", session=match.session, status=Status.ERROR, created_at=4e9)
+    store.append(failed).result(10)
+    assert store.resolve_session("default", None, [user("other")]).is_new  # long ago, or ahead of the clock
+    again = inference([user("third")], "", session="s3", status=Status.ABORTED, created_at=time.time())
+    store.append(again).result(10)
+    retried = store.resolve_session("default", None, [user("third")])
+    assert (retried.session, retried.retry_of, retried.is_new) == ("s3", again.id, False)
+
+
+def test_a_retry_inside_a_session_names_what_it_repeats(store: Store) -> None:
+    record = inference([user("q")], "a", session="mine")
+    store.append(record).result(10)
+    match = store.resolve_session("default", "mine", [user("q")])
+    assert (match.session, match.retry_of) == ("mine", record.id)
+    assert store.resolve_session("default", "other", [user("q")]).retry_of is None
+
+
+def test_tool_calls_that_we_issued_lead_home_after_a_compaction(store: Store) -> None:
+    call: Message = {"role": "assistant", "content": None, "tool_calls": [{"id": "call_a1", "function": {"name": "ls", "arguments": "{}"}}]}
+    first = _send(store, [system("s"), user("q")], call)
+    compacted: list[Message] = [system("s"), user("summary"), call, {"role": "tool", "tool_call_id": "call_a1", "content": "x"}]
+    assert _send(store, compacted, "ok").session == first.session
+    # an id that two sessions were given says nothing
+    other = _send(store, [user("elsewhere")], call)
+    assert other.session != first.session
+    assert store.resolve_session("default", None, compacted[1:]).is_new
+
+
+def test_forks_stay_in_their_session_and_scenarios_apart(store: Store) -> None:
+    first = _send(store, [user("q")], "a")
+    for follow in ("x", "y"):
+        assert _send(store, [user("q"), assistant("a"), user(follow)], follow).session == first.session
+    assert store.resolve_session("pi", None, [user("q"), assistant("a"), user("x")]).is_new
+    assert store.resolve_session("default", None, [user("q"), assistant("not ours"), user("x")]).is_new
+
+
+def test_a_full_memory_asks_the_database(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = _send(store, [user("q0")], "a0")
+    named = _send(store, [user("n")], "m", explicit="named")
+    monkeypatch.setattr(store, "_index", SessionIndex(capacity=4))
+    for number in range(1, 8):
+        _send(store, [user(f"q{number}")], f"a{number}")
+    match = store.resolve_session("default", None, [user("q0"), assistant("a0"), user("more")])
+    assert (match.session, match.is_new) == (first.session, False)
+    assert store.resolve_session("default", named.session, [user("z")]).is_new is False
+    assert store.resolve_session("default", "never", [user("z")]).is_new is True
+
+
+_word = st.text("abcdefgh ", min_size=1, max_size=8).filter(str.strip)
+_conversations = st.lists(st.lists(st.tuples(_word, _word), min_size=1, max_size=4), min_size=1, max_size=5)
+
+
+def _echo(reply: str, style: int) -> Message:
+    """Our reply, the way that different clients send it back."""
+    if style == 0:
+        return assistant(reply)
+    if style == 1:
+        return {"role": "assistant", "content": [{"type": "text", "text": reply, "cache_control": {"type": "ephemeral"}}]}
+    return {"role": "assistant", "content": f"{reply}\n", "reasoning_content": "dropped"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(_conversations, st.randoms(use_true_random=False), st.integers(0, 2), st.booleans())
+def test_any_interleaving_groups_as_it_was_generated(
+    conversations: list[list[tuple[str, str]]], random: Random, style: int, tools: bool
+) -> None:
+    """Conversations that begin differently and name no session, their turns in any order between one another."""
+    index = SessionIndex()
+    order = [number for number, turns in enumerate(conversations) for _ in turns]
+    random.shuffle(order)
+    histories: list[list[Message]] = [[system("s"), user(f"conversation {number}")] for number in range(len(conversations))]
+    positions = [0] * len(conversations)
+    placed: dict[int, set[str]] = {number: set() for number in range(len(conversations))}
+    for number in order:
+        question, reply = conversations[number][positions[number]]
+        positions[number] += 1
+        messages = [*histories[number], user(question)]
+        keys = conversation_keys(messages)
+        request: JSONObject = {"tools": [{"type": "function"}]} if tools else {}
+        found = index.find("default", messages, keys)
+        match = index.match("default", found, messages, keys, request, explicit=False, now=0.0)
+        assert match.is_new == (not placed[number])
+        assert match.kind is TurnKind.TURN
+        placed[number].add(match.session)
+        index.add(inference(messages, reply, session=match.session, request=request))
+        histories[number] = [*messages, _echo(reply, style)]
+    assert all(len(sessions) == 1 for sessions in placed.values())
+    assert len(set().union(*placed.values())) == len(conversations)
