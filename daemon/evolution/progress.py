@@ -16,7 +16,7 @@
 | `result` | `verdict` (also `nothing`), `sentence`, `change` |
 | `failed` | `message`, `hint`, `code` |
 | `heartbeat` | not kept |
-| `released` | from the daemon, the last one: `verdict`, `sentence`, `release_id` or null |
+| `ended` | from the daemon, the last: `status` (`done`, `failed`, `cancelled`), `verdict`, `sentence`, `release_id` or null, `error` |
 """
 
 from __future__ import annotations

@@ -1,0 +1,65 @@
+"""From configuration and what serves to a run's job."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from daemon.config import Config
+from daemon.engine.base import Engine
+from daemon.evolution.context import TrainingLimits
+from daemon.evolution.job import GateChoice, RunJob, TeacherChoice
+from daemon.paths import Home
+from daemon.records import JSON
+from daemon.versions.release import Release
+
+
+def run_job(
+    *,
+    run_id: str,
+    scenario: str,
+    home: Home,
+    base_url: str,
+    recipe: str,
+    search_paths: Sequence[Path],
+    settings: Mapping[str, JSON],
+    release: Release,
+    lora_folder: Path | None,
+    engine: Engine,
+    config: Config,
+    dry_run: bool,
+    seed: int | None,
+) -> RunJob:
+    evaluation, training, teacher = config.evaluation, config.training, config.teacher
+    return RunJob(
+        run_id=run_id,
+        scenario=scenario,
+        folder=home.runs / run_id,
+        home=home.root,
+        base_url=base_url,
+        recipe=recipe,
+        search_paths=tuple(search_paths),
+        settings=dict(settings),
+        release=release,
+        lora_folder=lora_folder,
+        model=engine.model,
+        capabilities=engine.capabilities.value,
+        tasks=evaluation.tasks_folder(home) / scenario,
+        looks=home.root / "looks" / f"{scenario}.jsonl",
+        gate=GateChoice(kind=evaluation.gate, alpha=evaluation.alpha, probe_max_rise=evaluation.probe_max_rise),
+        training=TrainingLimits(rank=training.rank, max_minutes=training.max_minutes, threads=physical_cores(), nice=training.nice),
+        teacher=TeacherChoice(url=teacher.url, model=teacher.model, api_key_env=teacher.api_key_env, tokens=teacher.tokens_per_day)
+        if teacher is not None
+        else None,
+        seed=seed if seed is not None else secrets.randbelow(2**31),
+        dry_run=dry_run,
+    )
+
+
+def physical_cores() -> int:
+    """What a training may compute with; hyper-threads would only get into the way."""
+    return psutil.cpu_count(logical=False) or os.cpu_count() or 1

@@ -1,0 +1,41 @@
+"""From a run's outcome to the draft of a release."""
+
+from __future__ import annotations
+
+from daemon.evolution.job import Outcome, RunJob
+from daemon.evolution.publish import engine_settings
+from daemon.harness_tree import HarnessTree
+from daemon.lora_files import check_lora_folder
+from daemon.records import JSONObject
+from daemon.serving.releases import base_facts
+from daemon.versions.manifest import Operation
+from daemon.versions.release import Draft
+
+
+def draft_of(job: RunJob, outcome: Outcome) -> Draft:
+    """The whole candidate state: what it does not change is carried over from the release that it was compared with.
+
+    Raises:
+        DataError: its LoRA is not what a LoRA must be.
+    """
+    if outcome.lora_folder is not None:
+        check_lora_folder(outcome.lora_folder, job.model)
+    evaluation: JSONObject | None = dict(outcome.evaluation) if outcome.evaluation is not None else None
+    return Draft(
+        scenario=job.scenario,
+        operation=Operation.TRAINING,
+        base=base_facts(job.model),
+        harness=HarnessTree(outcome.harness),
+        lora_folder=outcome.lora_folder,
+        lora=job.release.lora if outcome.lora_folder is None else None,
+        change=outcome.change,
+        engine=engine_settings(job.model),
+        recipe=outcome.recipe,
+        seed=job.seed,
+        run_id=job.run_id,
+        records=outcome.records,
+        summary=outcome.summary,
+        evaluation=evaluation,
+        verdict=f"{outcome.verdict}: {outcome.sentence}",
+        who=f"run {job.run_id}",
+    )

@@ -1,0 +1,210 @@
+"""Publishing: the one way in which what serves changes.
+
+Order, each step durable before the next: weights → commit → smoke-load in the engine → compare-and-swap of the head → operation log →
+swap in what serves. A crash between any two leaves the old or the new release, never a mix; start-up repairs the log from the manifests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from daemon.engine.base import Engine, Finished, GenerateRequest, ModelInfo, Priority
+from daemon.errors import Conflict, EngineError, ReefError
+from daemon.experience.operations import OperationLog, ReleaseFacts
+from daemon.records import JSON, Sampling
+from daemon.serving.releases import RepositoryReleases, base_facts
+from daemon.serving.serving import Serving
+from daemon.serving.snapshot import Snapshot
+from daemon.versions import operations
+from daemon.versions.failpoints import failpoint
+from daemon.versions.release import Draft, Prepared, Release
+from daemon.versions.repository import Repository
+
+_log = logging.getLogger("reef.publish")
+_SMOKE_PROMPT = "Say hello."
+_SMOKE_TOKENS = 4
+_SMOKE_TIMEOUT_S = 120.0
+_INSTALL_TRIES = 5
+
+
+class Publisher:
+    """Publishes, holds, rejects, rolls back, undoes and promotes. One operation at a time; lives on the event loop."""
+
+    def __init__(self, repository: Repository, releases: RepositoryReleases, serving: Serving, engine: Engine, log: OperationLog) -> None:
+        self._repository = repository
+        self._releases = releases
+        self._serving = serving
+        self._engine = engine
+        self._log = log
+        self._lock = asyncio.Lock()
+
+    async def publish(self, draft: Draft, expected_head: str | None) -> Release:
+        """Make `draft` the release that serves.
+
+        Raises:
+            Conflict: the head is not `expected_head`; says which stands.
+            DataError: the LoRA does not fit the model. EngineError: the engine cannot answer with it. StorageError: the disk.
+            In each case what served goes on serving.
+        """
+        async with self._lock:
+            return await self._publish(draft, expected_head)
+
+    async def hold(self, draft: Draft) -> Release:
+        """Keep a candidate for a person to promote."""
+        async with self._lock:
+            prepared = await asyncio.to_thread(self._repository.prepare, draft)
+            release = await asyncio.to_thread(self._repository.hold, prepared)
+            await self._note(release, "held")
+            return release
+
+    async def reject(self, draft: Draft) -> Release:
+        """Leave the trace of a candidate that lost, without its weights."""
+        async with self._lock:
+            prepared = await asyncio.to_thread(self._repository.prepare, draft)
+            release = await asyncio.to_thread(self._repository.reject, prepared)
+            await self._note(release, "rejected")
+            return release
+
+    async def rollback(self, scenario: str, release_id: str, expected_head: str | None, who: str) -> Release:
+        """Publish the content of an earlier release as a new one.
+
+        Args:
+            expected_head: the head that the caller saw; None: whatever stands.
+
+        Raises:
+            NotFound: no such release. Conflict: the head moved, nothing would change, or it was made for another base model.
+        """
+        return await self._move(
+            lambda: operations.rollback(self._repository, scenario, release_id, serving=self._base(), expected_head=expected_head, who=who)
+        )
+
+    async def undo(self, scenario: str, expected_head: str | None, who: str) -> Release:
+        """Revert the last operation; an undo can itself be undone."""
+        return await self._move(
+            lambda: operations.undo(self._repository, scenario, serving=self._base(), expected_head=expected_head, who=who)
+        )
+
+    async def promote(self, scenario: str, release_id: str, expected_head: str | None, who: str) -> Release:
+        """Publish a held candidate."""
+        return await self._move(
+            lambda: operations.promote(self._repository, scenario, release_id, serving=self._base(), expected_head=expected_head, who=who)
+        )
+
+    async def _move(self, plan: Callable[[], operations.Planned]) -> Release:
+        async with self._lock:
+            planned = await asyncio.to_thread(plan)
+            return await self._publish(planned.draft, planned.expected_head)
+
+    def _base(self) -> operations.Serving:
+        return operations.Serving(base_facts(self._engine.model), engine_settings(self._engine.model))
+
+    async def _publish(self, draft: Draft, expected_head: str | None) -> Release:
+        head = await asyncio.to_thread(self._repository.head, draft.scenario)
+        stands = head.id if head is not None else None
+        if stands != expected_head:
+            hint = "Look at `reef releases` and ask again with the head that stands."
+            raise Conflict(
+                f"{stands or 'Nothing'} is the head of {draft.scenario} now; you saw {expected_head}.", hint, param="expected_head"
+            )
+        prepared = await asyncio.to_thread(self._repository.prepare, draft)
+        try:
+            snapshot = await self._releases.of(prepared.release)
+        except BaseException:
+            await self._discard(prepared)
+            raise
+        async with self._loaded(snapshot):
+            try:
+                await self._smoke(snapshot)
+                failpoint("publish.smoke-loaded")
+                release = await asyncio.to_thread(self._repository.advance, prepared, expected_head)
+            except BaseException:
+                await self._discard(prepared)
+                raise
+            await self._write_log(release, stands)
+            failpoint("publish.logged")
+            await self._install(snapshot)
+        _log.info("%s: %s serves (%s)", draft.scenario, release.id, release.manifest.change)
+        return release
+
+    @asynccontextmanager
+    async def _loaded(self, snapshot: Snapshot) -> AsyncIterator[None]:
+        """Keep the snapshot's LoRA in the engine until it is installed or given up."""
+        key = f"publish-{snapshot.release_id}"
+        self._serving.offer(key, snapshot.release_id, snapshot)
+        try:
+            yield
+        finally:
+            self._serving.withdraw(key)
+
+    async def _smoke(self, snapshot: Snapshot) -> None:
+        """Load the LoRA and answer one prompt with everything that the release adds."""
+        lease = await self._serving.borrow(snapshot.scenario, snapshot.release_id, f"publish-{snapshot.release_id}")
+        try:
+            messages = snapshot.hints.apply(({"role": "user", "content": _SMOKE_PROMPT},))
+            request = GenerateRequest(
+                messages, Sampling(temperature=0.0), max_tokens=_SMOKE_TOKENS, lora=snapshot.lora, priority=Priority.EVALUATION
+            )
+            async with asyncio.timeout(_SMOKE_TIMEOUT_S):
+                finished = [event async for event in self._engine.generate(request) if isinstance(event, Finished)]
+        except TimeoutError as error:
+            raise EngineError(f"{snapshot.release_id} did not answer within {_SMOKE_TIMEOUT_S:.0f} s.", "See `reef logs`.") from error
+        finally:
+            lease.release()
+        if not finished:
+            raise EngineError(f"{snapshot.release_id} gave no answer.", "See `reef logs`.")
+
+    async def _discard(self, prepared: Prepared) -> None:
+        """Give back the disk, unless the head did move before the failure."""
+        head = await asyncio.to_thread(self._repository.head, prepared.manifest.scenario)
+        if head is None or head.commit_id != prepared.release.commit_id:
+            await asyncio.to_thread(self._repository.discard, prepared)
+
+    async def _write_log(self, release: Release, before: str | None) -> None:
+        """From here on the release stands: what fails is repaired from the manifests at the next start."""
+        manifest = release.manifest
+        try:
+            await asyncio.wrap_future(self._log.published(manifest.scenario, facts_of(release), before, {"change": manifest.change}))
+            if manifest.restores is not None:  # experience that came after the restored release is free again
+                chain = await asyncio.to_thread(self._repository.chain, manifest.scenario)
+                await asyncio.wrap_future(self._log.rebuild(manifest.scenario, [facts_of(one) for one in reversed(chain)]))
+        except ReefError as error:
+            _log.error("%s is published, but the log could not be written: %s", release.id, error)
+
+    async def _install(self, snapshot: Snapshot) -> None:
+        for attempt in range(_INSTALL_TRIES):
+            try:
+                await self._serving.install(snapshot)
+                return
+            except EngineError:
+                if attempt == _INSTALL_TRIES - 1:
+                    raise
+                await asyncio.sleep(0.5 * (attempt + 1))  # the engine restarts; the head has moved, so it must follow
+
+    async def _note(self, release: Release, operation: str) -> None:
+        manifest = release.manifest
+        detail = {"change": manifest.change, "verdict": manifest.verdict}
+        await asyncio.wrap_future(
+            self._log.append(manifest.scenario, operation, manifest.parent_release_id, release.id, manifest.who, dict(detail))
+        )
+
+
+def engine_settings(model: ModelInfo) -> dict[str, JSON]:
+    """The engine settings that change what is computed, as a manifest pins them."""
+    return {"context_tokens": model.context_tokens}
+
+
+def facts_of(release: Release) -> ReleaseFacts:
+    """What SQLite keeps of a release."""
+    manifest = release.manifest
+    return ReleaseFacts(
+        manifest.release_id,
+        manifest.operation.value,
+        manifest.lora_id,
+        manifest.records,
+        manifest.created_at,
+        manifest.restores,
+        manifest.who,
+    )

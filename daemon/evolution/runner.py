@@ -1,0 +1,268 @@
+"""Starting, following, pausing, ending runs, and publishing what they decided. Lives in the daemon, on its event loop.
+
+One run at a time in a daemon: they share the processor with what serves. The run itself is a child process (`run_process`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from daemon.config import Config
+from daemon.engine.base import Engine
+from daemon.errors import Conflict, NotFound, ReefError
+from daemon.evolution.job import JOB_FILE, OUTCOME_FILE, TOKEN_FILE, Outcome, RunJob, read_outcome
+from daemon.evolution.job_building import run_job
+from daemon.evolution.outcome import draft_of
+from daemon.evolution.publish import Publisher
+from daemon.evolution.supervision import Supervision
+from daemon.experience.runs import Run, RunStatus, RunStore
+from daemon.files import write_atomic
+from daemon.paths import Home
+from daemon.records import JSON, JSONObject, new_id
+from daemon.serving.serving import Serving
+from daemon.tokens import Tokens
+from daemon.versions.release import Release
+from daemon.versions.repository import Repository
+
+_log = logging.getLogger("reef.runs")
+_UNKEPT = frozenset({"heartbeat"})
+
+
+@dataclass(slots=True)
+class _Active:
+    """The run under way."""
+
+    run: Run
+    task: asyncio.Task[None]
+    cancelled: bool = False
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Runner:
+    """Runs recipes. `configure` before the first run and whenever the configuration changes."""
+
+    def __init__(
+        self,
+        home: Home,
+        engine: Engine,
+        serving: Serving,
+        repository: Repository,
+        runs: RunStore,
+        publisher: Publisher,
+        tokens: Tokens,
+    ) -> None:
+        self._home = home
+        self._engine = engine
+        self._serving = serving
+        self._repository = repository
+        self._runs = runs
+        self._publisher = publisher
+        self._tokens = tokens
+        self._config = Config()
+        self._base_url = ""
+        self._search_paths: tuple[Path, ...] = ()
+        self._active: _Active | None = None
+        self._starting = False
+
+    def configure(self, config: Config, base_url: str, search_paths: Sequence[Path] = ()) -> None:
+        """Settings for runs that start from now on.
+
+        Args:
+            base_url: where this daemon listens, such as `http://127.0.0.1:8900`.
+            search_paths: folders that recipes by dotted path may come from; only run processes import from them.
+        """
+        self._config, self._base_url, self._search_paths = config, base_url, tuple(search_paths)
+
+    @property
+    def active(self) -> Run | None:
+        """The run under way, as it was created."""
+        return self._active.run if self._active is not None else None
+
+    async def start(
+        self,
+        scenario: str,
+        *,
+        recipe: str | None = None,
+        settings: Mapping[str, JSON] | None = None,
+        trigger: str = "owner",
+        dry_run: bool = False,
+        seed: int | None = None,
+    ) -> Run:
+        """Start a run and return at once.
+
+        Args:
+            recipe: None: the scenario's configured one, with its settings.
+            settings: laid over the configured ones, or the only ones where another recipe is named.
+
+        Raises:
+            Conflict: a run is under way, or learning is off. NotFound: no such scenario.
+        """
+        if self._active is not None or self._starting:
+            name = f"The run {self._active.run.id}" if self._active is not None else "Another run"
+            raise Conflict(f"{name} is under way.", "Wait for it, or cancel it.")
+        config = self._config.for_scenario(scenario)
+        if config.learn.mode == "off":
+            raise Conflict("Learning is off.", "Set learn.mode to manual or auto.")
+        head = self._serving.head(scenario)
+        if head is None:
+            raise NotFound(f"There is no scenario {scenario!r}.", "See the scenarios there are: reef status.")
+        chosen = recipe or config.reef.recipe
+        own = dict(config.reef.settings) if chosen == config.reef.recipe else {}
+        run_id = new_id("run")
+        self._starting = True  # before the first await, so that two starts cannot both pass
+        try:
+            release = await asyncio.to_thread(self._repository.release, scenario, head.release_id)
+            lora_folder = await asyncio.to_thread(self._checkout, release, run_id)
+            job = run_job(
+                run_id=run_id,
+                scenario=scenario,
+                home=self._home,
+                base_url=self._base_url,
+                recipe=chosen,
+                search_paths=self._search_paths,
+                settings={**own, **(settings or {})},
+                release=release,
+                lora_folder=lora_folder,
+                engine=self._engine,
+                config=config,
+                dry_run=dry_run,
+                seed=seed,
+            )
+            facts: JSONObject = {"settings": dict(job.settings), "dry_run": dry_run, "seed": job.seed, "release": release.id}
+            run = await asyncio.wrap_future(self._runs.create(scenario, chosen, trigger=trigger, config=facts, run_id=run_id))
+            self._active = _Active(run, asyncio.create_task(self._follow(run, job, config), name=run_id))
+        finally:
+            self._starting = False
+        return run
+
+    async def cancel(self, run_id: str) -> Run:
+        """End a run; returns when it has ended.
+
+        Raises:
+            NotFound: there is no such run. Conflict: it has ended before.
+        """
+        active = self._active
+        if active is None or active.run.id != run_id:
+            run = await asyncio.to_thread(self._runs.get, run_id)
+            raise Conflict(f"The run {run_id} has already ended: {run.status}.", f"See `reef runs {run_id}`.")
+        active.cancelled = True
+        active.task.cancel()
+        await asyncio.wait([active.task])
+        return await asyncio.to_thread(self._runs.get, run_id)
+
+    async def wait(self, run_id: str) -> Run:
+        """Return once the run has ended."""
+        while self._active is not None and self._active.run.id == run_id:
+            await asyncio.wait([self._active.task])
+        return await asyncio.to_thread(self._runs.get, run_id)
+
+    async def wait_event(self, run_id: str, timeout_s: float) -> None:
+        """Return when the run has told something new or has ended, or after `timeout_s`."""
+        active = self._active
+        if active is None or active.run.id != run_id:
+            return
+        try:
+            await asyncio.wait_for(active.changed.wait(), timeout_s)
+        except TimeoutError:
+            return
+
+    async def stop(self) -> None:
+        """At the daemon's end: the run under way fails, with that reason."""
+        active = self._active
+        if active is not None:
+            active.task.cancel()
+            await asyncio.wait([active.task])
+
+    def _checkout(self, release: Release, run_id: str) -> Path | None:
+        folder = self._home.runs / run_id
+        folder.mkdir(parents=True, mode=0o700)
+        return self._repository.checkout_lora_folder(release, folder / "current-lora")
+
+    async def _follow(self, run: Run, job: RunJob, config: Config) -> None:
+        """The whole life of one run. Whatever happens, it ends in the database and its token dies."""
+        status, verdict, sentence, release_id, error = RunStatus.FAILED, "", "", None, ""
+        try:
+            token = self._tokens.issue(run.id, run.scenario)
+            await asyncio.to_thread(_lay_down, job, token)
+            supervision = Supervision(job, self._serving, config, lambda event: self._note(run.id, event))
+            await supervision.run()
+            outcome = await asyncio.to_thread(read_outcome, job.folder / OUTCOME_FILE)
+            release_id = await _to_the_end(self._settle(run, job, outcome))
+            status, verdict, sentence = RunStatus.DONE, outcome.verdict, outcome.sentence
+            if release_id is None and outcome.verdict == "promoted":
+                sentence += " (dry run: nothing was published)"
+        except asyncio.CancelledError:
+            cancelled = self._active is not None and self._active.cancelled
+            status = RunStatus.CANCELLED if cancelled else RunStatus.FAILED
+            sentence = "cancelled" if cancelled else "the daemon stopped while it ran"
+        except ReefError as failure:
+            sentence, error = failure.message, str(failure)
+        except Exception as failure:  # noqa: BLE001 - the top of a run
+            _log.exception("the run %s ended by a bug", run.id)
+            sentence = error = f"The run ended by a bug of ours: {type(failure).__name__}: {failure}"
+        finally:
+            self._tokens.revoke(run.id)
+            self._serving.withdraw(run.id)
+        await self._finish(run, status, verdict, sentence, release_id, error)
+
+    async def _finish(self, run: Run, status: RunStatus, verdict: str, sentence: str, release_id: str | None, error: str) -> None:
+        event: JSONObject = {"type": "ended", "status": status.value, "verdict": verdict, "sentence": sentence, "release_id": release_id}
+        try:
+            await self._note(run.id, {**event, "error": error} if error else event)
+            finished = self._runs.finish(run.id, status, verdict=verdict, sentence=sentence, release_id=release_id, error=error)
+            await asyncio.wrap_future(finished)
+        except ReefError as failure:
+            _log.error("The end of run %s could not be stored: %s", run.id, failure)
+        finally:
+            if self._active is not None:
+                self._active.changed.set()
+            self._active = None
+        _log.info("%s: run %s %s: %s", run.scenario, run.id, verdict or status.value, sentence)
+
+    async def _settle(self, run: Run, job: RunJob, outcome: Outcome) -> str | None:
+        """Publish, hold or reject; the release's id."""
+        if outcome.verdict == "nothing" or job.dry_run:
+            return None
+        await self._note(run.id, {"type": "phase", "phase": "publish", "detail": outcome.verdict})
+        draft = await asyncio.to_thread(draft_of, job, outcome)
+        if outcome.verdict == "promoted":
+            release = await self._publisher.publish(draft, job.release.id)
+        elif outcome.verdict == "held":
+            release = await self._publisher.hold(draft)
+        else:
+            release = await self._publisher.reject(draft)
+        return release.id
+
+    async def _note(self, run_id: str, event: JSONObject) -> None:
+        """Keep an event; records that the run took are noted for the retry limit."""
+        kind = event.get("type")
+        if kind in _UNKEPT:
+            return
+        records = event.get("records")
+        if kind == "selected" and isinstance(records, list):
+            await asyncio.wrap_future(self._runs.add_records(run_id, [record for record in records if isinstance(record, str)]))
+        await asyncio.wrap_future(self._runs.event(run_id, event))
+        active = self._active
+        if active is not None:
+            active.changed.set()
+            active.changed = asyncio.Event()
+
+
+async def _to_the_end(settling: Coroutine[None, None, str | None]) -> str | None:
+    """A publication that has begun is finished, whoever cancels the run meanwhile: half of it would serve otherwise."""
+    task = asyncio.create_task(settling)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
+
+
+def _lay_down(job: RunJob, token: str) -> None:
+    job.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomic(job.folder / TOKEN_FILE, token, 0o600)
+    write_atomic(job.folder / JOB_FILE, job.model_dump_json(), 0o600)

@@ -1,0 +1,163 @@
+"""One run process under watch: its messages, its pulse, its time, its trainer stopped while live requests run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+
+import psutil
+
+from daemon.children import Child, ChildGone
+from daemon.config import Config
+from daemon.engine.base import LoRA
+from daemon.errors import BadRequest, DataError, EngineError, ReefError
+from daemon.evolution.job import CANDIDATE, JOB_FILE, RunJob
+from daemon.records import JSONObject
+from daemon.serving.serving import Serving
+from daemon.serving.snapshot import Snapshot
+from daemon.serving_hints import ServingHints
+
+PULSE_LIMIT_S = 120.0
+"""A run process that says nothing for so long has a recipe that holds the interpreter, and is ended."""
+RESUME_AFTER_S = 0.25
+"""The trainer goes on after so long without a live request, so that it does not stutter between the requests of one agent."""
+_EVALUATION_MINUTES = 60.0
+_ENDING_S = 30.0
+
+
+class Supervision:
+    """Runs one job's process to its end."""
+
+    def __init__(self, job: RunJob, serving: Serving, config: Config, note: Callable[[JSONObject], Awaitable[None]]) -> None:
+        """`note` is told every event but heartbeats."""
+        self._job = job
+        self._serving = serving
+        self._note = note
+        self._limit_s = 60 * (config.training.max_minutes + _EVALUATION_MINUTES)
+        self._teacher_key = config.teacher.api_key_env if config.teacher is not None else None
+        self._last_message = time.monotonic()
+        self._trainer: int | None = None
+        self._failure: JSONObject | None = None
+
+    async def run(self) -> None:
+        """Return once the process has written its outcome.
+
+        Raises:
+            ReefError: the run failed, hung, took too long, or was killed; with its own sentence where it gave one.
+        """
+        job = self._job
+        environment = {}
+        if self._teacher_key is not None and self._teacher_key in os.environ:
+            environment[self._teacher_key] = os.environ[self._teacher_key]
+        child = await Child.start(
+            "daemon.evolution.run_process",
+            [str(job.folder / JOB_FILE)],
+            log=job.folder / "run.log",
+            nice=job.training.nice,
+            env=environment,
+        )
+        self._last_message = time.monotonic()
+        watchers = [asyncio.create_task(self._watch_pulse(child)), asyncio.create_task(self._yield_to_requests(child))]
+        reading = asyncio.create_task(self._read(child))
+        try:
+            async with asyncio.timeout(self._limit_s):
+                done, _ = await asyncio.wait([reading, watchers[0]], return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+                code = await asyncio.wait_for(child.wait(), _ENDING_S)
+        except TimeoutError as error:
+            raise DataError(f"The run took longer than {self._limit_s / 60:g} minutes.", f"See {child.log}.") from error
+        finally:
+            for task in (*watchers, reading):
+                task.cancel()
+            self._signal_trainer(child, signal.SIGKILL)
+            await child.terminate(grace_s=1)
+            await asyncio.gather(*watchers, reading, return_exceptions=True)
+        if self._failure is not None:
+            raise _failure(self._failure)
+        if code != 0:
+            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+            raise DataError(f"The run process ended {how}.", f"Its log is {child.log}.")
+
+    async def _read(self, child: Child) -> None:
+        async for message in child.messages():
+            self._last_message = time.monotonic()
+            kind = message.get("type")
+            if kind == "heartbeat":
+                continue
+            if kind == "trainer":
+                pid = message.get("pid")
+                self._trainer = pid if isinstance(pid, int) else None
+                if self._serving.activity.in_flight:
+                    self._signal_trainer(child, signal.SIGSTOP)
+            elif kind == "failed":
+                self._failure = message
+            await self._note(message)
+            if kind == "candidate":
+                await self._offer(child, message)
+
+    async def _offer(self, child: Child, message: JSONObject) -> None:
+        """Load the candidate beside what serves, so that evaluation can ask for it by name."""
+        job = self._job
+        path, lora_id = message.get("lora"), message.get("lora_id")
+        try:
+            lora = None
+            if isinstance(path, str) and isinstance(lora_id, str):
+                lora = LoRA(lora_id, job.folder / path)
+                if not lora.path.resolve().is_relative_to(job.folder.resolve()):
+                    raise DataError("The candidate's LoRA lies outside of the run's folder.", "Write it below context.workdir.")
+            current = await self._serving.resolve(job.scenario, job.release.id)
+            hints = ServingHints.model_validate(message.get("hints"))
+            snapshot = Snapshot(job.scenario, CANDIDATE, lora or current.lora, hints)
+            self._serving.offer(job.run_id, CANDIDATE, snapshot)
+            lease = await self._serving.borrow(job.scenario, CANDIDATE, job.run_id)
+            lease.release()
+            answer: JSONObject = {"type": "candidate_ready"}
+        except ReefError as error:
+            self._serving.withdraw(job.run_id)
+            answer = {"type": "candidate_refused", "message": error.message, "hint": error.hint}
+        with contextlib.suppress(ChildGone):
+            await child.send(answer)
+
+    async def _watch_pulse(self, child: Child) -> None:
+        while (silent := time.monotonic() - self._last_message) < PULSE_LIMIT_S:  # noqa: ASYNC110 - it is the absence of events
+            await asyncio.sleep(min(5.0, PULSE_LIMIT_S - silent + 0.01))
+        raise DataError(f"The run process has hung: it said nothing for {PULSE_LIMIT_S:g} s.", f"Its log is {child.log}.")
+
+    async def _yield_to_requests(self, child: Child) -> None:
+        """Stop the trainer while live requests are in flight. The run process itself only waits, so it goes on."""
+        activity = self._serving.activity
+        while True:
+            await activity.wait_busy()
+            self._signal_trainer(child, signal.SIGSTOP)
+            while True:
+                await activity.wait_free()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(activity.wait_busy(), RESUME_AFTER_S)
+                    continue
+                break
+            self._signal_trainer(child, signal.SIGCONT)
+
+    def _signal_trainer(self, child: Child, number: signal.Signals) -> None:
+        """Signal the trainer's group, after making sure that the id still is a descendant of this run: ids are reused."""
+        pid = self._trainer
+        if pid is None:
+            return
+        try:
+            trainer = psutil.Process(pid)
+            if child.pid not in [parent.pid for parent in trainer.parents()] or os.getpgid(pid) != pid:
+                return
+            os.killpg(pid, number)
+        except (psutil.Error, ProcessLookupError, PermissionError):
+            return
+
+
+def _failure(event: JSONObject) -> ReefError:
+    """The run's own sentence."""
+    message, hint = event.get("message"), event.get("hint")
+    kind: type[ReefError] = EngineError if event.get("code") == EngineError.code else BadRequest
+    return kind(message if isinstance(message, str) else "The run failed.", hint if isinstance(hint, str) else "")
