@@ -7,10 +7,12 @@ used: samples come as token ids from the engine.
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -22,6 +24,8 @@ from daemon.files import sha256_file
 from daemon.gguf import read_header
 from daemon.training.job import LoRASettings, TrainingJob, memory_needed_bytes
 from daemon.training.lora_gguf import TRAINABLE_ARCHITECTURES, BaseShape
+
+_NAME = "base.gguf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,11 @@ def load_base(job: TrainingJob) -> BaseModel:
             "Restart the daemon with `reef down` and `reef up`, then evolve again.",
         )
     check_memory(read_header(job.base).parameters)
-    with _quiet():
+    with _quiet(), tempfile.TemporaryDirectory(prefix="reef-base-") as alone:
+        # A folder of its own: beside an `adapter_config.json`, transformers would load that in its stead.
+        (Path(alone) / _NAME).symlink_to(job.base.resolve())
         try:
-            model = AutoModelForCausalLM.from_pretrained(
-                str(job.base.parent), gguf_file=job.base.name, dtype=torch.float32, local_files_only=True
-            )
+            model = AutoModelForCausalLM.from_pretrained(alone, gguf_file=_NAME, dtype=torch.float32, local_files_only=True)
         except (ValueError, KeyError, OSError, NotImplementedError, RuntimeError) as error:
             raise Unsupported(f"{job.base.name} cannot be loaded for training: {error}", "It serves, but does not train.") from error
     config = model.config

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from daemon.errors import DataError
 from daemon.files import write_atomic
-from daemon.records import JSON, JSONObject
+from daemon.records import JSON
 
 JOB_FILE = "job.json"
 SAMPLES_FILE = "samples.jsonl"
@@ -81,7 +81,7 @@ class TrainingJob(_Strict):
     base_sha256: str
     objective: str
     """Dotted path of the loss, `package.module:Class`; only the trainer imports it."""
-    settings: JSONObject = Field(default_factory=dict)
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
     """The objective's own settings."""
     lora: LoRASettings = LoRASettings()
     learning_rate: float = Field(1e-3, gt=0, le=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
 from daemon.errors import ConfigError
-from daemon.records import JSONObject
 from daemon.training.job import Sample
 from daemon.training.policy import Policy
 
@@ -71,7 +70,7 @@ def shuffled(samples: Sequence[Sample], size: int, rng: random.Random) -> Iterat
         del waiting[:size]
 
 
-def load_objective(path: str, settings: JSONObject) -> Objective:
+def load_objective(path: str, settings: Mapping[str, object]) -> Objective:
     """Import `package.module:Class` and make it.
 
     Raises:
@@ -87,7 +86,7 @@ def load_objective(path: str, settings: JSONObject) -> Objective:
     if not (isinstance(found, type) and issubclass(found, Objective)):
         raise ConfigError(f"{path} is no Objective.", "Derive the class from daemon.training.objective.Objective.")
     try:
-        return found(found.Settings.model_validate(settings))
+        return found(found.Settings.model_validate(dict(settings)))
     except ValidationError as error:
         detail = error.errors()[0]
         name = ".".join(str(part) for part in detail["loc"])

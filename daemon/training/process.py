@@ -34,7 +34,7 @@ async def _run(folder: Path, on_event: Callable[[JSONObject], None], nice: int) 
         [str(folder)],
         log=folder / LOG_FILE,
         nice=nice,
-        env={"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+        env={"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"},
     )
     try:
         on_event({"type": "trainer", "pid": child.pid})
