@@ -27,11 +27,16 @@ class _Job(Generic[T]):
         self.result: tuple[T] | None = None
 
     def attempt(self, connection: sqlite3.Connection) -> bool:
-        """Run inside a savepoint; False: it failed, was undone, and its future knows why."""
+        """Run inside a savepoint; False: it failed, was undone, and its future knows why.
+
+        Raises sqlite3.Error where SQLite has given up the whole transaction, as it does when the disk is full.
+        """
         connection.execute("SAVEPOINT job")
         try:
             self.result = (self.function(connection),)
         except Exception as error:  # noqa: BLE001  # top of the thread: one caller's bug must not take the others' records with it
+            if isinstance(error, sqlite3.Error) and not connection.in_transaction:
+                raise
             connection.execute("ROLLBACK TO job")
             connection.execute("RELEASE job")
             self.fail(error)
