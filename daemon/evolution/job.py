@@ -73,6 +73,8 @@ class RunJob(_Strict):
     teacher: TeacherChoice | None = None
     seed: int = 0
     dry_run: bool = False
+    reread: bool = False
+    """A person asked for this run: consumed experience counts as new, so that another recipe can learn from it too."""
 
     @property
     def can(self) -> Capability:

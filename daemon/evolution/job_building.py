@@ -33,6 +33,7 @@ def run_job(
     config: Config,
     dry_run: bool,
     seed: int | None,
+    reread: bool,
 ) -> RunJob:
     evaluation, training, teacher = config.evaluation, config.training, config.teacher
     return RunJob(
@@ -57,6 +58,7 @@ def run_job(
         else None,
         seed=seed if seed is not None else secrets.randbelow(2**31),
         dry_run=dry_run,
+        reread=reread,
     )
 
 

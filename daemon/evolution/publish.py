@@ -15,7 +15,7 @@ from daemon.engine.base import Engine, Finished, GenerateRequest, ModelInfo, Pri
 from daemon.errors import Conflict, EngineError, ReefError
 from daemon.experience.operations import OperationLog, ReleaseFacts
 from daemon.records import JSON, Sampling
-from daemon.serving.releases import RepositoryReleases, base_facts
+from daemon.serving.releases import RepositoryReleases
 from daemon.serving.serving import Serving
 from daemon.serving.snapshot import Snapshot
 from daemon.versions import operations
@@ -77,29 +77,27 @@ class Publisher:
         Raises:
             NotFound: no such release. Conflict: the head moved, nothing would change, or it was made for another base model.
         """
+        repository = self._repository
         return await self._move(
-            lambda: operations.rollback(self._repository, scenario, release_id, serving=self._base(), expected_head=expected_head, who=who)
+            scenario, lambda: operations.rollback(repository, scenario, release_id, who=who, expected_head=expected_head)
         )
 
     async def undo(self, scenario: str, expected_head: str | None, who: str) -> Release:
         """Revert the last operation; an undo can itself be undone."""
-        return await self._move(
-            lambda: operations.undo(self._repository, scenario, serving=self._base(), expected_head=expected_head, who=who)
-        )
+        return await self._move(scenario, lambda: operations.undo(self._repository, scenario, who=who, expected_head=expected_head))
 
     async def promote(self, scenario: str, release_id: str, expected_head: str | None, who: str) -> Release:
-        """Publish a held candidate."""
+        """Publish a held candidate, if what it was evaluated against still serves."""
+        repository = self._repository
         return await self._move(
-            lambda: operations.promote(self._repository, scenario, release_id, serving=self._base(), expected_head=expected_head, who=who)
+            scenario, lambda: operations.promote(repository, scenario, release_id, who=who, expected_head=expected_head)
         )
 
-    async def _move(self, plan: Callable[[], operations.Planned]) -> Release:
+    async def _move(self, scenario: str, plan: Callable[[], Draft]) -> Release:
         async with self._lock:
-            planned = await asyncio.to_thread(plan)
-            return await self._publish(planned.draft, planned.expected_head)
-
-    def _base(self) -> operations.Serving:
-        return operations.Serving(base_facts(self._engine.model), engine_settings(self._engine.model))
+            head = await asyncio.to_thread(self._repository.head, scenario)
+            draft = await asyncio.to_thread(plan)
+            return await self._publish(draft, head.id if head is not None else None)
 
     async def _publish(self, draft: Draft, expected_head: str | None) -> Release:
         head = await asyncio.to_thread(self._repository.head, draft.scenario)

@@ -34,8 +34,9 @@ from daemon.evolution.progress import Progress
 from daemon.evolution.proposal import Proposal, quarantine, realise
 from daemon.evolution.recipe import Recipe
 from daemon.evolution.tasks import load_tasks
-from daemon.experience.stream import ExperienceStream
+from daemon.experience.stream import ExperienceStream, Turn
 from daemon.files import write_atomic
+from daemon.paths import Home
 from daemon.records import JSONObject
 from daemon.versions.manifest import EvaluationSummary, RecipeFacts
 
@@ -43,6 +44,13 @@ _log = logging.getLogger("reef.run")
 HEARTBEAT_S = 5.0
 _REQUEST_TIMEOUT_S = 600.0
 _ANSWER_TIMEOUT_S = 120.0
+
+
+class _WholeStream(ExperienceStream):
+    """For a run that a person asked for: what was consumed before counts as new."""
+
+    def new(self, limit: int = 1000) -> list[Turn]:
+        return self.all(limit)
 
 
 class RunProcess:
@@ -62,10 +70,11 @@ class RunProcess:
         _check_needs(recipe, job)
         facts = RecipeFacts(name=recipe.name, path=job.recipe, settings=recipe.settings.model_dump(mode="json"))
         progress.phase("select", f"recipe {recipe.name}")
-        stream = ExperienceStream.open(job.home / "experience.db", job.scenario)
+        kind = _WholeStream if job.reread else ExperienceStream
+        stream = kind.open(Home(job.home).database, job.scenario)
         batch = _plugin(recipe, "select", lambda: recipe.select(stream))
         if batch is None:
-            return Outcome(verdict="nothing", sentence="not enough new experience yet", recipe=facts)
+            return Outcome(verdict="nothing", sentence=f"not enough {'' if job.reread else 'new '}experience yet", recipe=facts)
         progress.emit("selected", turns=len(batch.turns), new=batch.new, skipped=dict(batch.skipped), records=list(batch.records))
         with _client(job.base_url, (job.folder / TOKEN_FILE).read_text(encoding="utf-8").strip()) as http:
             context = self._context(http)

@@ -30,6 +30,8 @@ from daemon.versions.release import Release
 from daemon.versions.repository import Repository
 
 _log = logging.getLogger("reef.runs")
+SCHEDULED = "schedule"
+"""The trigger of a run that nobody asked for; only new experience counts for it."""
 _UNKEPT = frozenset({"heartbeat"})
 
 
@@ -132,6 +134,7 @@ class Runner:
                 config=config,
                 dry_run=dry_run,
                 seed=seed,
+                reread=trigger != SCHEDULED,
             )
             facts: JSONObject = {"settings": dict(job.settings), "dry_run": dry_run, "seed": job.seed, "release": release.id}
             run = await asyncio.wrap_future(self._runs.create(scenario, chosen, trigger=trigger, config=facts, run_id=run_id))

@@ -15,7 +15,7 @@ import psutil
 
 from daemon.config import Config, LearnConfig
 from daemon.errors import ReefError
-from daemon.evolution.runner import Runner
+from daemon.evolution.runner import SCHEDULED, Runner
 from daemon.experience.reader import Reader
 from daemon.experience.runs import RunStore
 from daemon.experience.stream import ExperienceStream
@@ -56,7 +56,7 @@ class Scheduler:
             if not self._may_run(scenario, config.learn):
                 continue
             if await asyncio.to_thread(self._has_enough, scenario, config):
-                run = await self._runner.start(scenario, trigger="schedule")
+                run = await self._runner.start(scenario, trigger=SCHEDULED)
                 return run.id
         return None
 
