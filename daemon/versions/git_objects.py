@@ -152,6 +152,11 @@ class ObjectReader:
         except (ObjectFormatException, ChecksumMismatch, zlib.error, ValueError, AssertionError, EOFError) as error:
             raise DataError(f"The git object {object_id.decode()} is damaged.", "Run `reef fsck`.") from error
 
+    def raw(self, object_id: ObjectID) -> tuple[int, bytes]:
+        """Type number and bytes, for checks; dulwich's own errors pass through."""
+        with self._lock:
+            return self._repo.object_store.get_raw(object_id)
+
     def reachable(self, commit_id: str) -> set[bytes]:
         """Ids of the commit, its trees and files (not of its parents)."""
         commit = self.commit(commit_id)

@@ -1,36 +1,22 @@
-"""Rollback, undo and promote: which content goes on top of the chain next. They plan; publishing is the caller's."""
+"""Rollback, undo and promote: which content goes on top of the chain next. They draft; publishing is the caller's.
+
+What serves now (base model, template, engine settings) is what the head's manifest pins: a daemon that starts with another
+base model publishes a release for it first.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from pydantic import JsonValue
-
 from daemon.errors import Conflict
 from daemon.versions.change import change_line
-from daemon.versions.manifest import BaseModelFacts, Operation
+from daemon.versions.manifest import Operation
 from daemon.versions.release import Draft, Release, ReleaseState
 from daemon.versions.repository import Repository
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What to prepare, and the head that `advance` must then find."""
-
-    draft: Draft
-    expected_head: str
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """What serves now, so that an old release is only restored onto the base model that it was made for."""
-
-    base: BaseModelFacts
-    engine: dict[str, JsonValue]
-
-
-def rollback(repository: Repository, scenario: str, release_id: str, *, serving: Serving, expected_head: str | None, who: str) -> Planned:
+def rollback(repository: Repository, scenario: str, release_id: str, *, who: str, expected_head: str | None = None) -> Draft:
     """The content of an earlier release, as a new one. `expected_head` None: whatever stands.
+
+    The caller advances with the head that it saw, so that a head that moves meanwhile is noticed.
 
     Raises:
         NotFound: no such release. Conflict: the head moved, nothing would change, or the base model is another.
@@ -41,10 +27,10 @@ def rollback(repository: Repository, scenario: str, release_id: str, *, serving:
         raise Conflict(f"{target.id} is held and has never served.", f"`reef promote {target.id}` publishes it.")
     if target.state is not ReleaseState.PUBLISHED:
         raise Conflict(f"{target.id} is {target.state} and never served as such.", "`reef releases` lists what a rollback can reach.")
-    return Planned(_restored(head, target, Operation.ROLLBACK, serving, who), head.id)
+    return _restored(head, target, Operation.ROLLBACK, who)
 
 
-def undo(repository: Repository, scenario: str, *, serving: Serving, expected_head: str | None, who: str) -> Planned:
+def undo(repository: Repository, scenario: str, *, who: str, expected_head: str | None = None) -> Draft:
     """Revert the last operation: the content that served before it. An undo is an operation too, so undoing it brings the content back.
 
     Raises:
@@ -54,10 +40,10 @@ def undo(repository: Repository, scenario: str, *, serving: Serving, expected_he
     if head.manifest.parent_release_id is None:
         raise Conflict(f"{head.id} is the first release of {scenario}; there is nothing to undo.", "`reef releases` shows the chain.")
     before = repository.release(scenario, head.manifest.parent_release_id)
-    return Planned(_restored(head, before, Operation.UNDO, serving, who), head.id)
+    return _restored(head, before, Operation.UNDO, who)
 
 
-def promote(repository: Repository, scenario: str, release_id: str, *, serving: Serving, expected_head: str | None, who: str) -> Planned:
+def promote(repository: Repository, scenario: str, release_id: str, *, who: str, expected_head: str | None = None) -> Draft:
     """Publish a held candidate, if what serves is still what it was evaluated against.
 
     Raises:
@@ -74,14 +60,15 @@ def promote(repository: Repository, scenario: str, release_id: str, *, serving: 
             f"Run the recipe again on {head.id}: `reef evolve`.",
         )
     manifest = candidate.manifest
-    draft = Draft(
+    _check_base(candidate, head)
+    return Draft(
         scenario=scenario,
         operation=Operation.PROMOTE,
-        base=serving.base,
+        base=head.manifest.base,
         harness=candidate.tree,
         lora=candidate.lora,
         change=manifest.change,
-        engine=serving.engine,
+        engine=head.manifest.engine,
         recipe=manifest.recipe,
         seed=manifest.seed,
         run_id=manifest.run_id,
@@ -93,12 +80,10 @@ def promote(repository: Repository, scenario: str, release_id: str, *, serving: 
         who=who,
         promotes=candidate.commit_id,
     )
-    _check_base(candidate, serving)
-    return Planned(draft, head.id)
 
 
-def _restored(head: Release, target: Release, operation: Operation, serving: Serving, who: str) -> Draft:
-    _check_base(target, serving)
+def _restored(head: Release, target: Release, operation: Operation, who: str) -> Draft:
+    _check_base(target, head)
     if target.id == head.id:
         raise Conflict(f"{head.id} serves already; nothing would change.", "Name an earlier release.")
     if target.content_id == head.content_id:
@@ -109,23 +94,23 @@ def _restored(head: Release, target: Release, operation: Operation, serving: Ser
     return Draft(
         scenario=head.manifest.scenario,
         operation=operation,
-        base=serving.base,
+        base=head.manifest.base,
         harness=target.tree,
         lora=target.lora,
         change=f"{verb} {target.id}: {change_line(head, target.tree, target.lora)}",
-        engine=serving.engine,
+        engine=head.manifest.engine,
         restores=target.id,
         who=who,
     )
 
 
-def _check_base(target: Release, serving: Serving) -> None:
+def _check_base(target: Release, head: Release) -> None:
     wanted = target.manifest.base
-    if not wanted.same_weights(serving.base):
+    if not wanted.same_weights(head.manifest.base):
         name = wanted.file or wanted.model
         digest = f" (sha256 {wanted.sha256})" if wanted.sha256 else ""
         raise Conflict(
-            f"{target.id} was made for another base model than {serving.base.model}, which serves now.",
+            f"{target.id} was made for another base model than {head.manifest.base.model}, which serves now.",
             f"base missing: put back {name}{digest}.",
         )
 

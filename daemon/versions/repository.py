@@ -40,9 +40,9 @@ class Repository:
         """Open `path`; create it, whole or not at all, where there is none."""
         self.path = path
         self._repo = open_or_create(path)
-        self._refs = Refs(self._repo, path)
+        self.refs = Refs(self._repo, path)
         self._lock = WriteLock(path / "reef" / "lock")
-        self._reader = git_objects.ObjectReader(self._repo)
+        self.reader = git_objects.ObjectReader(self._repo)
         self._releases: dict[str, Release] = {}  # by commit id; commits never change
         self.weights = WeightStore(path / "lfs")
         self._tidy()
@@ -53,11 +53,11 @@ class Repository:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def scenarios(self) -> list[str]:
-        return self._refs.scenarios()
+        return self.refs.scenarios()
 
     def head(self, scenario: str) -> Release | None:
         """What serves; None for a scenario without a release."""
-        commit_id = self._refs.get(head_ref(scenario))
+        commit_id = self.refs.get(head_ref(scenario))
         return self._read(commit_id, ReleaseState.PUBLISHED) if commit_id else None
 
     def chain(self, scenario: str, limit: int | None = None) -> list[Release]:
@@ -72,13 +72,13 @@ class Repository:
     def held(self, scenario: str) -> list[Release]:
         """Candidates that wait for a person, newest first."""
         promoted = {parent for release in self._walk(scenario) for parent in release.parents[1:]}
-        refs = self._refs.below(held_refs(scenario))
+        refs = self.refs.below(held_refs(scenario))
         found = [self._read(commit_id, ReleaseState.HELD) for commit_id in refs.values() if commit_id not in promoted]
         return sorted(found, key=lambda release: -release.manifest.number)
 
     def rejected(self, scenario: str) -> list[Release]:
         """Traces of candidates that lost, newest first; their weights are gone."""
-        refs = self._refs.below(rejected_refs(scenario))
+        refs = self.refs.below(rejected_refs(scenario))
         found = [self._read(commit_id, ReleaseState.REJECTED) for commit_id in refs.values()]
         return sorted(found, key=lambda release: -release.manifest.number)
 
@@ -97,7 +97,7 @@ class Repository:
                     if candidate.id == release_id:
                         return candidate
             for folder, state in ((held_refs(scenario), ReleaseState.HELD), (rejected_refs(scenario), ReleaseState.REJECTED)):
-                commit_id = self._refs.get(folder + release_id)
+                commit_id = self.refs.get(folder + release_id)
                 if commit_id:
                     return self._read(commit_id, state)
         known = [release.id for release in [*self.chain(scenario), *self.held(scenario)]]
@@ -162,7 +162,7 @@ class Repository:
         with self._lock.held(), storing(self.path):
             self._expect(scenario, expected_head)
             self._require_weights(prepared)
-            if not self._refs.swap(head_ref(scenario), prepared.parent_commit_id, prepared.release.commit_id):
+            if not self.refs.swap(head_ref(scenario), prepared.parent_commit_id, prepared.release.commit_id):
                 raise self._stale(scenario, prepared.manifest.parent_release_id)
             failpoint("publish.head-moved")
             self._follow_head(scenario)
@@ -173,7 +173,7 @@ class Repository:
         scenario, release_id = prepared.manifest.scenario, prepared.manifest.release_id
         with self._lock.held(), storing(self.path):
             self._require_weights(prepared)
-            self._refs.swap(held_refs(scenario) + release_id, None, prepared.release.commit_id)
+            self.refs.swap(held_refs(scenario) + release_id, None, prepared.release.commit_id)
         return replace(prepared.release, state=ReleaseState.HELD)
 
     def reject(self, prepared: Prepared) -> Release:
@@ -182,7 +182,7 @@ class Repository:
         with self._lock.held(), storing(self.path):
             parents = [prepared.parent_commit_id] if prepared.parent_commit_id else []
             trace = self._commit(prepared.manifest, prepared.draft, None, parents)
-            self._refs.swap(rejected_refs(scenario) + release_id, None, trace.commit_id)
+            self.refs.swap(rejected_refs(scenario) + release_id, None, trace.commit_id)
             self.discard(prepared)
         return replace(trace, state=ReleaseState.REJECTED)
 
@@ -192,7 +192,7 @@ class Repository:
             release = self.release(scenario, release_id)
             if release.state is not ReleaseState.HELD:
                 raise Conflict(f"{release_id} is {release.state}, not held.", "`reef releases` lists what is held.")
-            self._refs.swap(rejected_refs(scenario) + release_id, None, release.commit_id)
+            self.refs.swap(rejected_refs(scenario) + release_id, None, release.commit_id)
             self._drop_held(scenario, release.commit_id)
         return replace(release, state=ReleaseState.REJECTED)
 
@@ -207,7 +207,7 @@ class Repository:
     def weights_in_use(self) -> set[str]:
         """sha256 of all LFS objects that a release, held candidates included, refers to."""
         used: set[str] = set()
-        for scenario in self._refs.all_scenarios():
+        for scenario in self.refs.all_scenarios():
             for release in [*self.chain(scenario), *self.held(scenario)]:
                 used.update(stored.sha256 for stored in (release.lora.files if release.lora else ()))
         return used
@@ -217,7 +217,7 @@ class Repository:
     def _commit(self, manifest: Manifest, draft: Draft, lora: LoRAFiles | None, parents: list[str]) -> Release:
         evaluation_json = git_objects.evaluation_text(draft.evaluation)
         objects = git_objects.build(manifest, draft.harness, lora, evaluation_json, parents)
-        known = self._reader.reachable(parents[0]) if parents else set()
+        known = self.reader.reachable(parents[0]) if parents else set()
         git_objects.write(self.path / "objects", objects, known)
         release = Release(manifest, objects[-1].id.decode(), ReleaseState.PUBLISHED, draft.harness, lora, evaluation_json, tuple(parents))
         self._releases[release.commit_id] = release
@@ -226,12 +226,12 @@ class Repository:
     def _read(self, commit_id: str, state: ReleaseState) -> Release:
         release = self._releases.get(commit_id)
         if release is None:
-            release = self._reader.release(commit_id, state)
+            release = self.reader.release(commit_id, state)
             self._releases[commit_id] = release
         return release if release.state is state else replace(release, state=state)
 
     def _walk(self, scenario: str) -> Iterator[Release]:
-        commit_id = self._refs.get(head_ref(scenario))
+        commit_id = self.refs.get(head_ref(scenario))
         while commit_id:
             release = self._read(commit_id, ReleaseState.PUBLISHED)
             yield release
@@ -243,7 +243,7 @@ class Repository:
         counter.parent.mkdir(parents=True, exist_ok=True)
         text = counter.read_text() if counter.exists() else ""
         seen = [int(text) if text.isdigit() else 0, head.manifest.number if head else 0]
-        seen += [int(name[1:]) for name in self._refs.candidate_ids(scenario)]
+        seen += [int(name[1:]) for name in self.refs.candidate_ids(scenario)]
         number = max(seen) + 1
         counter.write_text(str(number))  # not fsynced: a power cut also takes the preparation that the number was for
         return f"r{number}"
@@ -266,9 +266,9 @@ class Repository:
                 raise Conflict(f"The weights of {prepared.manifest.release_id} were collected before it was published.", "Publish again.")
 
     def _drop_held(self, scenario: str, commit_id: str) -> None:
-        for name, value in self._refs.below(held_refs(scenario)).items():
+        for name, value in self.refs.below(held_refs(scenario)).items():
             if value == commit_id:
-                self._refs.remove(name, commit_id)
+                self.refs.remove(name, commit_id)
 
     def _tidy(self) -> None:
         """Finish what a killed writer left: temporary weights, mirrors one step behind, held refs of promoted candidates."""
@@ -284,9 +284,9 @@ class Repository:
         next start does this again.
         """
         try:
-            commit_id = self._refs.get(head_ref(scenario))
-            if commit_id and self._refs.get(mirror_ref(scenario)) != commit_id:
-                self._refs.point(mirror_ref(scenario), commit_id)
+            commit_id = self.refs.get(head_ref(scenario))
+            if commit_id and self.refs.get(mirror_ref(scenario)) != commit_id:
+                self.refs.point(mirror_ref(scenario), commit_id)
             for parent in self._read(commit_id, ReleaseState.PUBLISHED).parents[1:] if commit_id else ():
                 self._drop_held(scenario, parent)
         except (OSError, FileLocked, DataError) as error:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from daemon.errors import Conflict, NotFound
 from daemon.versions.manifest import Operation
-from daemon.versions.operations import Planned, Serving, promote, rollback, undo
-from daemon.versions.release import Release
+from daemon.versions.operations import promote, rollback, undo
+from daemon.versions.release import Draft, Release
 from daemon.versions.repository import Repository
 from tests.versions.parts import BASE, draft, lora_folder, tree
 
-SERVING = Serving(BASE, {"context": 2048})
+ENGINE: dict[str, JsonValue] = {"context": 2048}
 
 
 @pytest.fixture
@@ -22,20 +23,21 @@ def repository(tmp_path: Path) -> Repository:
     made = Repository(tmp_path / "versions.git")
     made.publish(draft(operation=Operation.CREATION), None)
     made.publish(draft(tree(rules="- a"), records=("rec_1",)), "r1")
-    made.publish(draft(tree(rules="- a"), lora_folder(tmp_path / "job"), records=("rec_2",)), "r2")
+    made.publish(draft(tree(rules="- a"), lora_folder(tmp_path / "job"), records=("rec_2",), engine=ENGINE), "r2")
     return made
 
 
-def publish(repository: Repository, planned: Planned) -> Release:
-    return repository.publish(planned.draft, planned.expected_head)
+def publish(repository: Repository, drafted: Draft) -> Release:
+    head = repository.head("default")
+    return repository.publish(drafted, head.id if head else None)
 
 
 def back(repository: Repository, release_id: str, expected_head: str | None = None) -> Release:
-    return publish(repository, rollback(repository, "default", release_id, serving=SERVING, expected_head=expected_head, who="owner"))
+    return publish(repository, rollback(repository, "default", release_id, who="owner", expected_head=expected_head))
 
 
 def take_back(repository: Repository) -> Release:
-    return publish(repository, undo(repository, "default", serving=SERVING, expected_head=None, who="owner"))
+    return publish(repository, undo(repository, "default", who="owner"))
 
 
 def test_rollback_goes_to_any_release_again_and_again(repository: Repository) -> None:
@@ -44,7 +46,8 @@ def test_rollback_goes_to_any_release_again_and_again(repository: Repository) ->
     assert (first.id, first.manifest.operation, first.manifest.restores, first.lora) == ("r4", Operation.ROLLBACK, "r1", None)
     assert first.manifest.change == "back to r1: −1 rule · LoRA taken off"
     again = back(repository, "r3")
-    assert again.content_id == third.content_id and again.lora == third.lora and again.manifest.engine == {"context": 2048}
+    assert again.content_id == third.content_id and again.lora == third.lora
+    assert again.manifest.engine == ENGINE  # as it serves now
     assert back(repository, "r4").content_id == first.content_id
     assert [release.id for release in repository.chain("default")] == ["r6", "r5", "r4", "r3", "r2", "r1"]
 
@@ -89,18 +92,19 @@ def test_the_first_release_cannot_be_undone(tmp_path: Path) -> None:
 def test_a_stale_caller_is_told(repository: Repository) -> None:
     with pytest.raises(Conflict, match="r3 is the head of default now; you saw r2"):
         back(repository, "r1", "r2")
-    planned = rollback(repository, "default", "r1", serving=SERVING, expected_head="r3", who="owner")
+    drafted = rollback(repository, "default", "r1", who="owner", expected_head="r3")
     back(repository, "r2")
     with pytest.raises(Conflict, match="r4 is the head"):
-        publish(repository, planned)
+        repository.publish(drafted, "r3")
     with pytest.raises(NotFound):
         back(repository, "r99")
 
 
 def test_a_missing_base_model_is_named(repository: Repository) -> None:
-    other = Serving(BASE.model_copy(update={"sha256": "c" * 64, "model": "other"}), {})
+    other = BASE.model_copy(update={"sha256": "c" * 64, "model": "other"})
+    repository.publish(draft(base=other), "r3")
     with pytest.raises(Conflict, match=rf"base missing: put back smol\.gguf \(sha256 {'a' * 64}\)"):
-        rollback(repository, "default", "r1", serving=other, expected_head=None, who="owner")
+        rollback(repository, "default", "r1", who="owner")
 
 
 def test_promote_publishes_what_was_held(repository: Repository, tmp_path: Path) -> None:
@@ -108,7 +112,7 @@ def test_promote_publishes_what_was_held(repository: Repository, tmp_path: Path)
     held = repository.hold(
         repository.prepare(draft(tree(rules="- a"), folder, records=("rec_3",), verdict="held: 3 wins", evaluation={"a": 1}))
     )
-    promoted = publish(repository, promote(repository, "default", held.id, serving=SERVING, expected_head="r3", who="owner"))
+    promoted = publish(repository, promote(repository, "default", held.id, who="owner", expected_head="r3"))
     assert (promoted.id, promoted.manifest.restores, promoted.content_id) == ("r5", "r4", held.content_id)
     assert repository.held("default") == []
     again = Repository(tmp_path / "versions.git")
@@ -116,7 +120,7 @@ def test_promote_publishes_what_was_held(repository: Repository, tmp_path: Path)
     assert [release.id for release in again.chain("default")] == ["r5", "r3", "r2", "r1"]
     assert again.consumed("default") == {"rec_1", "rec_2", "rec_3"}
     with pytest.raises(Conflict, match="r4 is promoted, not held"):
-        promote(again, "default", "r4", serving=SERVING, expected_head=None, who="owner")
+        promote(again, "default", "r4", who="owner")
     assert take_back(again).content_id == again.release("default", "r3").content_id
 
 
@@ -124,9 +128,9 @@ def test_a_held_candidate_ages(repository: Repository) -> None:
     held = repository.hold(repository.prepare(draft(tree(rules="- b"))))
     back(repository, "r1")
     with pytest.raises(Conflict, match="evaluated against r3; r5 serves something else"):
-        promote(repository, "default", held.id, serving=SERVING, expected_head=None, who="owner")
+        promote(repository, "default", held.id, who="owner")
     take_back(repository)  # the content that it was compared with serves again
-    assert publish(repository, promote(repository, "default", held.id, serving=SERVING, expected_head=None, who="owner")).tree == held.tree
+    assert publish(repository, promote(repository, "default", held.id, who="owner")).tree == held.tree
 
 
 def test_held_and_rejected_cannot_be_rolled_back_to(repository: Repository) -> None:

@@ -1,0 +1,242 @@
+"""Check a repository of releases without a daemon: hashes, refs, pointers, weights, chains, and what SQLite says of them.
+
+Found and named, never mended here. An interrupted publish leaves objects that nothing refers to: notes, not errors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from dulwich.errors import ChecksumMismatch, ObjectFormatException
+from dulwich.objects import ObjectID
+
+from daemon.errors import ReefError
+from daemon.files import sha256_file
+from daemon.versions.manifest import ArtifactKind
+from daemon.versions.refs import SCENARIOS, check_scenario, is_release_id
+from daemon.versions.release import Release, ReleaseState
+from daemon.versions.repository import Repository
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    NOTE = "note"  # harmless: the next start or `reef gc` deals with it
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    severity: Severity
+    where: str  # a release, an object, a file
+    message: str  # a sentence
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """What SQLite holds: per scenario the release ids in its operation log, oldest first, and which file it is."""
+
+    logged: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    database: Path | None = None
+
+
+def fsck(repository: Repository, facts: LogFacts | None = None) -> list[Problem]:
+    """All problems, errors first; no error means that every release can be served as it was published."""
+    checker = _Checker(repository)
+    found = list(checker.refs())
+    found += checker.leftovers()
+    if facts is not None:
+        found += _database(facts.database) if facts.database else []
+        found += checker.log(facts.logged)
+    return sorted(found, key=lambda problem: problem.severity)
+
+
+class _Checker:
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._objects: dict[bytes, str] = {}  # id → "" or what is wrong, each read once
+        self._weights: dict[str, str] = {}
+        self._used: set[str] = set()
+        self._chains: dict[str, list[str]] = {}
+
+    def refs(self) -> Iterator[Problem]:
+        """Every ref, and through it every release."""
+        heads: list[tuple[str, str]] = []
+        candidates: list[tuple[str, str, str, ReleaseState]] = []
+        for name, commit_id in sorted(self._repository.refs.below(SCENARIOS).items()):
+            parts = name[len(SCENARIOS) :].split("/")
+            try:
+                check_scenario(parts[0])
+            except ReefError as error:
+                yield Problem(Severity.ERROR, name, error.message, "Remove the ref with `git update-ref -d`.")
+                continue
+            if parts[1:] == ["head"]:
+                heads.append((parts[0], commit_id))
+            elif len(parts) == 3 and parts[1] in ("held", "rejected") and is_release_id(parts[2]):
+                candidates.append((name, parts[0], commit_id, ReleaseState(parts[1])))
+            else:
+                yield Problem(Severity.ERROR, name, f"{name} is no ref of Reef's.", "Remove it with `git update-ref -d`.")
+        for scenario, commit_id in heads:
+            yield from self._chain(scenario, commit_id)
+        for name, scenario, commit_id, state in candidates:
+            release, problems = self._release(f"{scenario} {name.rsplit('/', 1)[1]}", commit_id, state)
+            yield from problems
+            if release is not None and release.id != name.rsplit("/", 1)[1]:
+                yield Problem(Severity.ERROR, name, f"The ref {name} points to {release.id}.", "Set it with `git update-ref`.")
+
+    def leftovers(self) -> list[Problem]:
+        """Weights that no release refers to, and damaged names in the store."""
+        found: list[Problem] = []
+        for sha256, path in self._repository.weights.objects():
+            if sha256 in self._used:
+                continue
+            size = path.stat().st_size
+            message = f"The weights {sha256} ({size / 1e6:.1f} MB) belong to no release."
+            found.append(Problem(Severity.NOTE, str(path), message, "Left by an interrupted or rejected publish; `reef gc` frees them."))
+        for pattern in ("refs/**/*.lock", "objects/??/tmp_obj_*", "lfs/tmp/*"):
+            for path in sorted(self._repository.path.glob(pattern)):
+                found.append(Problem(Severity.NOTE, str(path), f"{path.name} is left from a writer that was killed.", "It does no harm."))
+        return found
+
+    def log(self, logged: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+        """The operation log against the chains. What the log lacks is added at the daemon's start; what it has too much is wrong."""
+        for scenario, chain in self._chains.items():
+            noted = set(logged.get(scenario, ()))
+            for release_id in chain:
+                if release_id not in noted:
+                    message = f"The operation log lacks {release_id}."
+                    yield Problem(Severity.NOTE, f"{scenario} {release_id}", message, "The daemon adds it at its next start.")
+        for scenario, ids in logged.items():
+            known = set(self._chains.get(scenario, ()))
+            for release_id in dict.fromkeys(ids):
+                if release_id not in known and not self._is_candidate(scenario, release_id):
+                    message = f"The operation log has {release_id}, which no ref reaches."
+                    yield Problem(Severity.ERROR, f"{scenario} {release_id}", message, "Restore versions.git from a backup.")
+
+    def _is_candidate(self, scenario: str, release_id: str) -> bool:
+        try:
+            self._repository.release(scenario, release_id)
+        except ReefError:
+            return False
+        return True
+
+    def _chain(self, scenario: str, commit_id: str) -> Iterator[Problem]:
+        ids: list[str] = []
+        following: Release | None = None
+        at: str | None = commit_id
+        while at:
+            label = f"{scenario} {following.manifest.parent_release_id if following else 'head'}"
+            release, problems = self._release(label, at, ReleaseState.PUBLISHED)
+            yield from problems
+            if release is None:
+                break
+            where = f"{scenario} {release.id}"
+            if release.manifest.scenario != scenario:
+                yield Problem(Severity.ERROR, where, f"{release.id} belongs to the scenario {release.manifest.scenario}.", "")
+            if following is not None and following.manifest.parent_release_id != release.id:
+                named = following.manifest.parent_release_id
+                message = f"{following.id} names {named} as its parent, but follows {release.id}."
+                yield Problem(
+                    Severity.ERROR, f"{scenario} {following.id}", message, "The chain was changed from outside; restore a backup."
+                )
+            if release.id in ids:
+                yield Problem(Severity.ERROR, where, f"{release.id} is in the chain twice.", "Restore versions.git from a backup.")
+            ids.append(release.id)
+            for other in release.parents[1:]:
+                yield from self._release(f"{scenario} (held, promoted as {release.id})", other, ReleaseState.PROMOTED)[1]
+            if bool(release.parents) != (release.manifest.parent_release_id is not None):
+                yield Problem(Severity.ERROR, where, f"{release.id} and its manifest disagree about a parent.", "Restore a backup.")
+            following, at = release, (release.parents[0] if release.parents else None)
+        self._chains[scenario] = ids
+
+    def _release(self, where: str, commit_id: str, state: ReleaseState) -> tuple[Release | None, list[Problem]]:
+        """Hash every object of the release, then compare manifest, tree and weights."""
+        found: list[Problem] = []
+        reader = self._repository.reader
+        try:
+            damaged = self._object(commit_id.encode())
+            if damaged:
+                return None, [Problem(Severity.ERROR, where, f"The commit {commit_id} {damaged}.", "Restore versions.git from a backup.")]
+            for object_id in sorted(reader.reachable(commit_id)):
+                damaged = self._object(object_id)
+                if damaged:
+                    message = f"The git object {object_id.decode()} {damaged}."
+                    found.append(Problem(Severity.ERROR, where, message, "Restore versions.git from a backup."))
+            if found:
+                return None, found
+            release = reader.release(commit_id, state)
+            pointers = reader.pointers(commit_id)
+        except ReefError as error:
+            return None, [*found, Problem(Severity.ERROR, where, error.message, error.hint)]
+        where = f"{release.manifest.scenario} {release.id}"
+        harness = release.manifest.artifact(ArtifactKind.HARNESS)
+        if (harness.content_id if harness else "") != (release.tree.content_id if release.tree.files else ""):
+            found.append(Problem(Severity.ERROR, where, "The harness is not the one that its manifest names.", "Restore a backup."))
+        lora = release.manifest.artifact(ArtifactKind.LORA)
+        if state is not ReleaseState.REJECTED and {name: None for name in pointers} != {
+            one.name: None for one in (lora.files if lora else ())
+        }:
+            found.append(Problem(Severity.ERROR, where, "The files below lora/ are not those of its manifest.", "Restore a backup."))
+        for stored in release.lora.files if release.lora else ():
+            self._used.add(stored.sha256)
+            pointer = pointers.get(stored.name)
+            if pointer is None or (pointer.oid, pointer.size) != (stored.sha256, stored.size_bytes):
+                found.append(Problem(Severity.ERROR, where, f"lora/{stored.name} is no pointer to its weights.", "Restore a backup."))
+            wrong = self._stored(stored.sha256, stored.size_bytes)
+            if wrong:
+                message = f"The weights {stored.name} (sha256 {stored.sha256}) {wrong}."
+                hint = f"Put a copy back at {self._repository.weights.path_of(stored.sha256)}."
+                found.append(Problem(Severity.ERROR, where, message, hint))
+        return release, found
+
+    def _object(self, object_id: bytes) -> str:
+        if object_id not in self._objects:
+            self._objects[object_id] = self._hash(object_id)
+        return self._objects[object_id]
+
+    def _hash(self, object_id: bytes) -> str:
+        kinds = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
+        try:
+            kind, data = self._repository.reader.raw(ObjectID(object_id))
+        except KeyError:
+            return "is missing"
+        except (ObjectFormatException, ChecksumMismatch, zlib.error, ValueError, AssertionError, EOFError, OSError):
+            return "is damaged"
+        header = kinds.get(kind, b"?") + b" " + str(len(data)).encode() + b"\0"
+        return (
+            "" if hashlib.sha1(header + data, usedforsecurity=False).hexdigest().encode() == object_id else "has another hash than its name"
+        )
+
+    def _stored(self, sha256: str, size_bytes: int) -> str:
+        if sha256 not in self._weights:
+            path = self._repository.weights.path_of(sha256)
+            if not path.is_file():
+                wrong = "are missing"
+            elif path.stat().st_size != size_bytes:
+                wrong = f"have {path.stat().st_size} bytes instead of {size_bytes}"
+            else:
+                wrong = "" if sha256_file(path) == sha256 else "were altered"
+            self._weights[sha256] = wrong
+        return self._weights[sha256]
+
+
+def _database(path: Path) -> list[Problem]:
+    """SQLite's own integrity check."""
+    if not path.exists():
+        return []
+    try:
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        try:
+            rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
+            rows += [f"a row of {row[0]} refers to a missing one in {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        rows = [str(error)]
+    hint = "Restore it from the backup beside it."
+    return [Problem(Severity.ERROR, str(path), f"The database is damaged: {row}.", hint) for row in rows if row != "ok"]
