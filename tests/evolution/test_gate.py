@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.evolution.gate import (
@@ -112,6 +112,7 @@ def test_the_levels_of_all_looks_add_up_to_alpha() -> None:
     assert level(0.1, 5) < level(0.1, 0)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(0, 6))
 def test_promotion_always_means_the_test_was_passed(wins: int, losses: int, ties: int, looks: int) -> None:
     decision = decide(pairs(wins, losses, ties), looks=looks)
