@@ -65,7 +65,8 @@ def exit_on_eof() -> None:
     """For a child that expects no messages: end the process, at once, when the parent closes our stdin or is gone."""
 
     def watch() -> None:
-        for _ in sys.stdin.buffer:
+        # The descriptor, not `sys.stdin`: a thread that waits with its buffer locked makes the interpreter abort at its end.
+        while os.read(0, 4096):
             pass
         os._exit(1)
 
