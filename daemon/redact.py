@@ -17,8 +17,8 @@ from daemon.records import JSON, Inference, JSONObject, Message
 _NAMES = (("api", "key"), ("access", "token"), ("auth", "token"), ("refresh", "token"), ("client", "secret"), ("secret", "key"))
 
 _SHORTEST = 8  # no secret is shorter
-_WORTH_REMEMBERING = 256
-_SEEN = 20_000
+_WORTH_REMEMBERING = 32
+_SEEN = 50_000
 
 # Kind, the literals of which one must occur (a fast test before the pattern), and the pattern. The secret is group
 # "secret" (or "bare") where there is one, else the whole match.
@@ -85,6 +85,9 @@ _RULES: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
 )
 
 
+_PREPARED = tuple((kind, literals, pattern, bool(pattern.flags & re.I)) for kind, literals, pattern in _RULES)
+
+
 class _Seen:
     """Texts found clean, by length and hash (keyed anew in each process): a conversation resends its history with every turn."""
 
@@ -119,19 +122,18 @@ def redact_text(text: str) -> tuple[str, int]:
 
 def _apply_rules(text: str) -> tuple[str, int]:
     count = 0
-    lowered = ""
-    for kind, literals, pattern in _RULES:
-        if pattern.flags & re.I:
-            lowered = lowered or text.lower()
-            present = any(literal in lowered for literal in literals)
+    lowered = text.lower()
+    for kind, literals, pattern, any_case in _PREPARED:
+        where = lowered if any_case else text
+        for literal in literals:
+            if literal in where:
+                break
         else:
-            present = any(literal in text for literal in literals)
-        if not present:
             continue
         text, replaced = pattern.subn(lambda match, kind=kind: _replace(match, kind), text)  # type: ignore[misc]  # mypy: default in a lambda
         if replaced:
             count += replaced
-            lowered = ""
+            lowered = text.lower()
     return text, count
 
 

@@ -24,12 +24,13 @@ HASH_BYTES = 16
 _WORTH_BYTES = 96  # below this zstd's frame costs more than it saves
 _MAX_BYTES = 256 << 20
 _TRACE = struct.Struct("<BIII")
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _local = threading.local()  # zstd contexts must not be shared between threads
 
 
 def to_json(value: JSON) -> bytes:
     """Compact UTF-8; key order is kept, lone surrogates (legal in JSON escapes) survive."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
 
 
 def from_json(data: bytes) -> JSON:

@@ -6,6 +6,7 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 
 from daemon.errors import Conflict, StorageError
 from daemon.experience.keys import text_of
@@ -175,11 +176,10 @@ class Rows:
             else:
                 small[name] = value
         usage = inference.usage
-        sampling: JSONObject = {name: _plain(value) for name, value in asdict(inference.sampling).items() if value != _PLAIN_SAMPLING[name]}
         detail: JSONObject = {
             "usage": [usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens],
             "ms": [inference.first_token_ms, inference.total_ms],
-            "sampling": sampling,
+            "sampling": _settings(inference.sampling),
             "request": small,
             "large": large,
             "tags": _tags(inference.tags),
@@ -199,6 +199,12 @@ def _title(messages: Sequence[Message]) -> str:
         if message.get("role") == "user" and (text := " ".join(text_of(message.get("content")).split())):
             return clean(text[:_TITLE_CHARACTERS])
     return ""
+
+
+@lru_cache(maxsize=256)
+def _settings(sampling: Sampling) -> JSONObject:
+    """What differs from the defaults."""
+    return {name: _plain(value) for name, value in asdict(sampling).items() if value != _PLAIN_SAMPLING[name]}
 
 
 def _tags(tags: Mapping[str, str]) -> JSONObject:

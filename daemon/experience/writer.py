@@ -34,7 +34,7 @@ class _Job(Generic[T]):
         connection.execute("SAVEPOINT job")
         try:
             self.result = (self.function(connection),)
-        except Exception as error:  # noqa: BLE001  # top of the thread: one caller's bug must not take the others' records with it
+        except Exception as error:  # top of the thread: one caller's bug must not take the others' records with it
             if isinstance(error, sqlite3.Error) and not connection.in_transaction:
                 raise
             connection.execute("ROLLBACK TO job")
