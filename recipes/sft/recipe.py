@@ -88,7 +88,8 @@ class SFTRecipe(Recipe):
                 lone.append(sample)
                 learned.append(exchange)
         if len(learned) < len(exchanges):
-            context.progress.note(f"{len(exchanges) - len(learned)} exchanges left out: too long, or the template does not keep them.")
+            left = len(exchanges) - len(learned)
+            context.progress.note(f"{left} exchange{'' if left == 1 else 's'} left out: too long, or the template does not keep them.")
         if not learned:
             return None
         samples = lone + renderer.conversations(learned, context.rng) + self._replay(context)
