@@ -48,9 +48,11 @@ def with_engine(text: str, choice: EngineChoice) -> str:
     start = next((index for index, line in enumerate(lines) if line.startswith("engine:")), None)
     if start is None:
         return text.rstrip("\n") + "\n\n" + engine_section(choice)
-    end = start + 1
-    while end < len(lines) and lines[end][0] in " \t":
-        end += 1
+    end = index = start + 1
+    while index < len(lines) and lines[index][0] in " \t\n#":  # blank lines and comments after the last setting belong to what follows
+        index += 1
+        if lines[index - 1][0] in " \t" and lines[index - 1].strip():
+            end = index
     return "".join((*lines[:start], engine_section(choice), *lines[end:]))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
 import typer
 
 from reef_cli.error_handler import run
+from reef_cli.quick_help import QuickCommand, QuickGroup
 from reef_cli.verbs import VERBS
 
 HELP = """Turn your local inference server into a learner.
@@ -25,12 +27,15 @@ Start:
 
 def build_app(verb_typed: str) -> typer.Typer:
     """The app with every verb listed; only the one that was typed is imported and can run."""
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, help=HELP)
+    # typer reads the values of its own completion options through pydantic, which takes longer than a whole command: a verb goes without.
+    app = typer.Typer(
+        cls=QuickGroup, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=not verb_typed or completing(), help=HELP
+    )
     app.callback()(_options)
     for verb in VERBS:
         if verb.name == verb_typed:
             function = verb.load()
-            app.command(verb.name, help=f"{verb.sentence}\n\n{_details(function)}", short_help=verb.sentence)(function)
+            app.command(verb.name, cls=QuickCommand, help=f"{verb.sentence}\n\n{_details(function)}", short_help=verb.sentence)(function)
         else:
             app.command(verb.name, short_help=verb.sentence)(_not_loaded)
     return app
@@ -38,7 +43,15 @@ def build_app(verb_typed: str) -> typer.Typer:
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 what the user can mend, 3 a bug, 130 Ctrl-C."""
+    if completing():
+        words = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
+        build_app([*words.split(), "", ""][1])(prog_name="reef")
     sys.exit(run(build_app, sys.argv[1:] or ["--help"]))
+
+
+def completing() -> bool:
+    """Whether a shell asks what could be typed next."""
+    return "_REEF_COMPLETE" in os.environ
 
 
 def _options(

@@ -1,0 +1,41 @@
+"""`reef config` says where a value comes from, and shows no secret."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def test_show_names_the_source_of_each_value(reef, home, monkeypatch, tmp_path: Path) -> None:
+    home.root.mkdir(parents=True)
+    home.config.write_text("server:\n  port: 9001\nreef:\n  recipe: sft\n  api_key: hunter2\n")
+    serve = tmp_path / "serve.yaml"
+    serve.write_text("learn: {idle_s: 7}\n")
+    monkeypatch.setenv("REEF_ENGINE_STREAMS", "2")
+    values = json.loads(reef("config", "show", "-c", str(serve), "--json").out)
+    assert values["server.port"] == {"value": 9001, "origin": f"{home.config}:2"}
+    assert values["engine.streams"]["origin"] == "environment REEF_ENGINE_STREAMS"
+    assert values["learn.idle_s"]["origin"] == f"{serve}:1"
+    assert values["server.host"]["origin"] == "default"
+    result = reef("config", "show")
+    assert "hunter2" not in result.out
+    assert "~/.reef/config.yaml:2" in result.out
+
+
+def test_a_password_in_a_url_is_masked(reef, home) -> None:
+    home.root.mkdir(parents=True)
+    home.config.write_text("teacher: {url: 'http://me:hunter2@127.0.0.1:1/v1', model: m}\n")
+    out = reef("config").out
+    assert "hunter2" not in out
+    assert "http://•••@127.0.0.1:1/v1" in out
+
+
+def test_check_refuses_with_file_line_and_the_nearest_name(reef, home) -> None:
+    home.root.mkdir(parents=True)
+    home.config.write_text("server:\n  prot: 1\n")
+    result = reef("config", "check")
+    assert result.code == 1
+    assert f"{home.config}:2: unknown setting 'server.prot'." in result.err
+    assert "Did you mean 'port'?" in result.err
+    home.config.write_text("server:\n  port: 1\n")
+    assert "The settings hold" in reef("config", "check").out

@@ -1,0 +1,160 @@
+"""What the verbs ask the daemon for, and what a person then reads."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from .conftest import StandIn
+
+RELEASES = {
+    "releases": [
+        {"release_id": "r3", "operation": "training", "recipe": "sft", "change": "LoRA r16 (9.4 MB)", "pending": True, "recorded_at": 0},
+        {"release_id": "r2", "operation": "training", "recipe": "demos", "change": "+8 demonstrations", "current": True, "recorded_at": 0},
+        {"release_id": "r1", "operation": "creation", "change": "", "recorded_at": 0},
+    ]
+}
+
+
+def test_status_shows_what_serves_and_where_to_point_an_editor(reef, daemon: StandIn) -> None:
+    daemon.answer(
+        "GET /reef/status",
+        {
+            "version": "0.1.0",
+            "base_url": "http://127.0.0.1:8900",
+            "engine": {"model": "smollm2", "state": "ready", "active": 1, "queued": 0},
+            "learn": {"mode": "auto", "recipe": "sft"},
+            "scenarios": [{"name": "default", "release_id": "r2", "change": "+8 demonstrations", "sessions": 3, "held": ["r3"]}],
+            "warnings": ["engine: changed; a restart is needed"],
+        },
+    )
+    result = reef("status")
+    for part in ("http://127.0.0.1:8900/v1", "smollm2", "r2", "+8 demonstrations", "a restart is needed", "reef diff head r3"):
+        assert part in result.out
+    assert json.loads(reef("status", "--json").out)["version"] == "0.1.0"
+
+
+def test_releases_mark_what_serves_and_what_is_held(reef, daemon: StandIn) -> None:
+    daemon.answer("GET /reef/scenarios/default/releases", RELEASES)
+    lines = reef("releases").out.splitlines()
+    assert "○ held" in lines[1]
+    assert "● serving" in lines[2]
+    assert "+8 demonstrations" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "route", "release"),
+    [(["rollback", "r1"], "rollback", "r1"), (["promote", "r3"], "promote", "r3"), (["undo"], "undo", None)],
+)
+def test_moving_the_head_sends_the_head_that_was_seen(reef, daemon: StandIn, arguments, route, release) -> None:
+    daemon.answer("GET /reef/scenarios/default/releases", RELEASES)
+    daemon.answer(f"POST /reef/scenarios/default/{route}", {"release_id": "r4", "change": "as r1"})
+    result = reef(*arguments)
+    assert result.code == 0
+    assert "r4 serves in 'default' now (r2 before): as r1" in result.out
+    method, _, body, headers = daemon.asked[-1]
+    assert (method, body["expected_head"], body.get("release_id")) == ("POST", "r2", release)
+    assert headers["content-type"] == "application/json"
+
+
+def test_good_on_a_receipt_with_a_note(reef, daemon: StandIn) -> None:
+    daemon.answer("POST /reef/report", {"agent_record_id": "rep_1", "scenario": "pi", "request_type": "report"})
+    assert reef("good", "rec_1", "just", "right", "-s", "pi").code == 0
+    _, _, body, headers = daemon.asked[-1]
+    assert body == {"score": 1.0, "references": ["rec_1"], "feedback": {"note": "just right"}}
+    assert headers["x-reef-scenario"] == "pi"
+
+
+def test_bad_on_the_latest_reply_with_a_correction(reef, daemon: StandIn) -> None:
+    daemon.answer("GET /reef/scenarios/default/sessions", {"sessions": [{"id": "ses_1", "last_receipt": "rec_9"}]})
+    daemon.answer("POST /reef/report", {"agent_record_id": "rep_1"})
+    result = reef("bad", "--last", "--correction", "fix: it")
+    assert "Noted for rec_9: bad, with a correction." in result.out
+    assert daemon.asked[-1][2] == {"score": -1.0, "references": ["rec_9"], "feedback": {"correction": "fix: it"}}
+
+
+def test_last_without_any_reply_says_so(reef, daemon: StandIn) -> None:
+    daemon.answer("GET /reef/scenarios/default/sessions", {"sessions": []})
+    result = reef("good", "--last")
+    assert result.code == 1
+    assert "has no reply yet" in result.err
+
+
+def test_sessions_are_searched_and_cannot_steer_the_terminal(reef, daemon: StandIn) -> None:
+    rows = [{"id": "ses_1", "title": "hi \x1b[2J there", "turns": 2, "releases": ["r1", "r2"], "updated_at": 0}]
+    daemon.answer("GET /reef/scenarios/default/sessions", {"sessions": rows})
+    result = reef("sessions", "-q", "a b&c", "-n", "5")
+    assert "\x1b" not in result.out
+    assert "r1, r2" in result.out
+    assert parse_qs(urlsplit(daemon.asked[-1][1]).query) == {"q": ["a b&c"], "limit": ["5"]}
+
+
+def test_a_session_is_shown_turn_by_turn_without_repeating(reef, daemon: StandIn) -> None:
+    first = [{"role": "user", "content": "one"}]
+    second = [*first, {"role": "assistant", "content": "uno"}, {"role": "user", "content": [{"type": "text", "text": "two"}]}]
+    turns = [
+        {"receipt": "rec_1", "release_id": "r1", "messages": first, "reply": {"content": "uno"}, "reports": []},
+        {"receipt": "rec_2", "release_id": "r2", "messages": second, "reply": {"content": "dos\x07"}, "reports": [{"score": 1.0}]},
+    ]
+    daemon.answer("GET /reef/scenarios/default/sessions/ses_1", {"id": "ses_1", "turns": turns})
+    out = reef("session", "ses_1").out
+    assert out.count("  one") == 1
+    assert out.count("  uno") == 1
+    assert "  two" in out
+    assert "\x07" not in out
+    assert "rec_2" in out
+    assert "report: score 1" in out
+
+
+def test_evolve_follows_the_run_and_names_the_next_step(reef, daemon: StandIn) -> None:
+    path = "/reef/scenarios/default/runs"
+    events = [
+        {"type": "phase", "phase": "propose", "detail": "from 8 exchanges"},
+        {"type": "step", "step": 1, "steps": 1, "loss": 0.5},
+        {"type": "task", "split": "held-out", "done": 2, "total": 2},
+        {"type": "probe", "rise": 0.031},
+    ]
+    stream = "".join(f"id: {number}\ndata: {json.dumps(event)}\n\n" for number, event in enumerate(events, 1))
+    daemon.answer(f"POST {path}", {"run_id": "run_1"})
+    daemon.answer(f"GET {path}/run_1/events", ": keep-alive\n\n" + stream)
+    run = {"run_id": "run_1", "status": "done", "verdict": "held", "sentence": "not enough evidence: 3 wins, 1 loss", "release_id": "r5"}
+    daemon.answer(f"GET {path}/run_1", run)
+    result = reef("evolve", "--recipe", "demos", "--dry-run")
+    assert daemon.asked[0][2] == {"dry_run": True, "recipe": "demos"}
+    assert result.code == 0
+    for part in ("from 8 exchanges", "step 1/1 · loss 0.5", "held-out task 2/2", "+3.1%"):
+        assert part in result.err
+    assert "held: not enough evidence: 3 wins, 1 loss · release r5" in result.out
+    assert "reef promote r5" in result.out
+
+
+def test_a_failed_run_is_code_1(reef, daemon: StandIn) -> None:
+    path = "/reef/scenarios/default/runs"
+    daemon.answer(f"POST {path}", {"run_id": "run_1"})
+    daemon.answer(f"GET {path}/run_1/events", "")
+    daemon.answer(f"GET {path}/run_1", {"status": "failed", "sentence": "the recipe raised KeyError"})
+    result = reef("evolve")
+    assert result.code == 1
+    assert "failed: the recipe raised KeyError" in result.out
+
+
+def test_runs_are_listed_and_cancelled(reef, daemon: StandIn) -> None:
+    path = "/reef/scenarios/default/runs"
+    runs = [
+        {"run_id": "run_2", "status": "running", "phase": "train", "recipe": "sft"},
+        {"run_id": "run_1", "ended_at": 1, "verdict": "held"},
+    ]
+    daemon.answer(f"GET {path}", {"runs": runs})
+    daemon.answer(f"DELETE {path}/run_2", {})
+    assert "train" in reef("runs").out
+    assert "run_2 is cancelled" in reef("runs", "run_2", "--cancel").out
+
+
+def test_diff_and_show_print_every_fact(reef, daemon: StandIn) -> None:
+    daemon.answer("GET /reef/scenarios/default/releases/r1/diff/head", {"files": [{"path": "AGENTS.md", "text": "-old\n+new"}]})
+    daemon.answer("GET /reef/scenarios/default/releases/r2", {"release_id": "r2", "artifacts": [{"kind": "lora", "size_bytes": 9_400_000}]})
+    assert "│ +new" in reef("diff", "r1", "head").out
+    assert "9.4 MB" in reef("show", "r2").out
+    assert "Look again." in reef("show", "../r9").err
