@@ -7,7 +7,7 @@ import json
 from pydantic import JsonValue
 
 from daemon.errors import DataError
-from daemon.versions.manifest import Artifact, ArtifactKind, Manifest
+from daemon.versions.manifest import Artifact, ArtifactKind, Manifest, read_manifest
 from daemon.versions.release import LORA_FILES, LORA_GGUF, Draft, LoRAFiles
 from daemon.versions.weights import WeightStore
 
@@ -53,7 +53,7 @@ def manifest_of(draft: Draft, release_id: str, parent_id: str | None, lora: LoRA
         details: dict[str, JsonValue] = {"files": len(draft.harness.files)}
         harness = draft.harness
         artifacts.append(Artifact(kind=ArtifactKind.HARNESS, content_id=harness.content_id, size_bytes=harness.size_bytes, details=details))
-    return Manifest(
+    manifest = Manifest(
         release_id=release_id,
         scenario=draft.scenario,
         parent_release_id=parent_id,
@@ -72,3 +72,4 @@ def manifest_of(draft: Draft, release_id: str, parent_id: str | None, lora: LoRA
         verdict=draft.verdict,
         who=draft.who,
     )
+    return read_manifest(manifest.to_json().encode(), release_id)  # what is in memory is what is on disk

@@ -7,7 +7,6 @@ release.json  evaluation.json  .gitattributes  harness/…  lora/<pointers>
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import threading
@@ -25,7 +24,7 @@ from daemon.errors import DataError
 from daemon.files import fsync_folder
 from daemon.harness_tree import MAX_FILE_BYTES, MAX_FILES, HarnessTree, check_tree
 from daemon.records import JSONObject
-from daemon.versions.manifest import ArtifactKind, Manifest, read_manifest
+from daemon.versions.manifest import ArtifactKind, Manifest, plain_json, read_manifest
 from daemon.versions.release import LoRAFiles, Release, ReleaseState
 from daemon.versions.weights import missing_parents
 
@@ -66,7 +65,7 @@ def build(manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluat
 
 def evaluation_text(evaluation: JSONObject | None) -> str | None:
     """The text of evaluation.json."""
-    return json.dumps(evaluation, indent=1, sort_keys=True, ensure_ascii=False) + "\n" if evaluation is not None else None
+    return None if evaluation is None else plain_json(evaluation, lone_surrogates="backslashreplace")  # the JSON escape it came from
 
 
 def _build_tree(files: Mapping[bytes, bytes], objects: list[ShaFile]) -> ObjectID:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from daemon.errors import DataError
+from daemon.records import JSON
 
 SCHEMA_VERSION: Final = 1
 SCENARIO_PATTERN: Final = r"^[a-z0-9][a-z0-9-]{0,62}$"
@@ -153,7 +155,25 @@ class Manifest(_Frozen):
 
     def to_json(self) -> str:
         """Stable and readable: git shows what differs line by line."""
-        return json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        dumped: JSON = self.model_dump(mode="json")
+        return plain_json(dumped, lone_surrogates="replace")
+
+
+def plain_json(value: JSON, *, lone_surrogates: str) -> str:
+    """Readable JSON that every parser takes: a number that is not finite is null.
+
+    `lone_surrogates`, which UTF-8 cannot hold, are handled as that codec error handler does ("replace", "backslashreplace").
+    """
+    text = json.dumps(_finite(value), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode(errors=lone_surrogates).decode()
+
+
+def _finite(value: JSON) -> JSON:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_manifest(text: bytes, where: str) -> Manifest:

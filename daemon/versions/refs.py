@@ -38,9 +38,13 @@ def mirror_ref(scenario: str) -> str:
 
 def check_scenario(name: str) -> str:
     """A name that is safe in a path and in a ref. Raises BadRequest for any other."""
-    if not re.fullmatch(SCENARIO_PATTERN, name) or name.endswith("\n"):
+    if not _is_scenario(name):
         raise BadRequest(f"{name!r} is no scenario name.", "Use a-z, 0-9 and hyphens, at most 63.", param="scenario")
     return name
+
+
+def _is_scenario(name: str) -> bool:
+    return re.fullmatch(SCENARIO_PATTERN, name) is not None and not name.endswith("\n")
 
 
 def is_release_id(name: str) -> bool:
@@ -70,11 +74,12 @@ class Refs:
 
     def scenarios(self) -> list[str]:
         """Those with a head."""
-        return sorted(name.removesuffix("/head")[len(SCENARIOS) :] for name in self.below(SCENARIOS) if name.endswith("/head"))
+        heads = [name[len(SCENARIOS) :].split("/") for name in self.below(SCENARIOS)]
+        return sorted(parts[0] for parts in heads if parts[1:] == ["head"] and _is_scenario(parts[0]))
 
     def all_scenarios(self) -> list[str]:
         """Those with anything: a head, or candidates alone."""
-        return sorted({name[len(SCENARIOS) :].split("/")[0] for name in self.below(SCENARIOS)})
+        return sorted(name for name in {one[len(SCENARIOS) :].split("/")[0] for one in self.below(SCENARIOS)} if _is_scenario(name))
 
     def candidate_ids(self, scenario: str) -> list[str]:
         """Release ids of held and rejected candidates."""

@@ -12,8 +12,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from daemon.errors import DataError
 from daemon.harness_tree import HarnessTree
-from daemon.records import JSONObject
+from daemon.records import JSON, JSONObject
 from daemon.versions.manifest import RELEASE_ID_PATTERN, BaseModelFacts, EvaluationSummary, Manifest, Operation, RecipeFacts, StoredFile
 
 LORA_GGUF: Final = "lora.gguf"
@@ -93,9 +94,14 @@ class Release:
 
     @property
     def evaluation(self) -> JSONObject | None:
-        """The content of evaluation.json, parsed at each call."""
-        value: JSONObject | None = json.loads(self.evaluation_json) if self.evaluation_json else None
-        return value
+        """The content of evaluation.json, parsed at each call. Raises DataError where it is none."""
+        if not self.evaluation_json:
+            return None
+        try:
+            value: JSON = json.loads(self.evaluation_json)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"The evaluation of {self.id} is damaged.", "Run `reef fsck`.") from error
+        return value if isinstance(value, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dulwich.file import FileLocked
 
 from daemon.errors import Conflict, DataError, NotFound
-from daemon.harness_tree import check_tree
+from daemon.harness_tree import HarnessTree, check_tree
 from daemon.versions import git_objects
 from daemon.versions.change import change_line
 from daemon.versions.draft import lora_of, manifest_of
@@ -148,7 +148,7 @@ class Repository:
             release_id = self._next_id(draft.scenario, parent)
             manifest = manifest_of(draft, release_id, parent.id if parent else None, lora, time.time())
             parents = [one for one in (parent.commit_id if parent else None, draft.promotes) if one]
-            release = self._commit(manifest, draft, lora, parents)
+            release = self._commit(manifest, draft.harness, lora, git_objects.evaluation_text(draft.evaluation), parents)
             failpoint("publish.commit-written")
             return Prepared(draft, release, parent.commit_id if parent else None, fresh)
 
@@ -173,36 +173,32 @@ class Repository:
         scenario, release_id = prepared.manifest.scenario, prepared.manifest.release_id
         with self._lock.held(), storing(self.path):
             self._require_weights(prepared)
-            self.refs.swap(held_refs(scenario) + release_id, None, prepared.release.commit_id)
+            if not self.refs.swap(held_refs(scenario) + release_id, None, prepared.release.commit_id):
+                raise Conflict(f"Another candidate {release_id} is held already.", "Run `reef fsck`.")
         return replace(prepared.release, state=ReleaseState.HELD)
 
     def reject(self, prepared: Prepared) -> Release:
         """Leave a trace of a candidate that lost: manifest, harness and evaluation, without weights."""
-        scenario, release_id = prepared.manifest.scenario, prepared.manifest.release_id
         with self._lock.held(), storing(self.path):
-            parents = [prepared.parent_commit_id] if prepared.parent_commit_id else []
-            trace = self._commit(prepared.manifest, prepared.draft, None, parents)
-            self.refs.swap(rejected_refs(scenario) + release_id, None, trace.commit_id)
-            self.discard(prepared)
-        return replace(trace, state=ReleaseState.REJECTED)
+            trace = self._trace(prepared.release)
+            self._remove_unused(prepared.fresh_weights)
+        return trace
 
     def reject_held(self, scenario: str, release_id: str) -> Release:
-        """A person says no to a held candidate. Its weights stay until they are collected."""
+        """A person says no to a held candidate; its weights go."""
         with self._lock.held(), storing(self.path):
             release = self.release(scenario, release_id)
             if release.state is not ReleaseState.HELD:
                 raise Conflict(f"{release_id} is {release.state}, not held.", "`reef releases` lists what is held.")
-            self.refs.swap(rejected_refs(scenario) + release_id, None, release.commit_id)
+            trace = self._trace(release)
             self._drop_held(scenario, release.commit_id)
-        return replace(release, state=ReleaseState.REJECTED)
+            self._remove_unused([stored.sha256 for stored in release.lora.files] if release.lora else [])
+        return trace
 
     def discard(self, prepared: Prepared) -> None:
         """Give back the disk of a preparation that came to nothing; weights that a release uses stay."""
         with self._lock.held(), storing(self.path):
-            used = self.weights_in_use()
-            for sha256 in prepared.fresh_weights:
-                if sha256 not in used:
-                    self.weights.remove(sha256)
+            self._remove_unused(prepared.fresh_weights)
 
     def weights_in_use(self) -> set[str]:
         """sha256 of all LFS objects that a release, held candidates included, refers to."""
@@ -214,14 +210,32 @@ class Repository:
 
     # --- inside ------------------------------------------------------------------------------------------------
 
-    def _commit(self, manifest: Manifest, draft: Draft, lora: LoRAFiles | None, parents: list[str]) -> Release:
-        evaluation_json = git_objects.evaluation_text(draft.evaluation)
-        objects = git_objects.build(manifest, draft.harness, lora, evaluation_json, parents)
+    def _commit(
+        self, manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluation_json: str | None, parents: list[str]
+    ) -> Release:
+        objects = git_objects.build(manifest, tree, lora, evaluation_json, parents)
         known = self.reader.reachable(parents[0]) if parents else set()
         git_objects.write(self.path / "objects", objects, known)
-        release = Release(manifest, objects[-1].id.decode(), ReleaseState.PUBLISHED, draft.harness, lora, evaluation_json, tuple(parents))
+        release = Release(manifest, objects[-1].id.decode(), ReleaseState.PUBLISHED, tree, lora, evaluation_json, tuple(parents))
         self._releases[release.commit_id] = release
         return release
+
+    def _trace(self, candidate: Release) -> Release:
+        """The candidate again, without weights, under `rejected/`."""
+        manifest = candidate.manifest
+        trace = self._commit(manifest, candidate.tree, None, candidate.evaluation_json, list(candidate.parents[:1]))
+        self.refs.swap(rejected_refs(manifest.scenario) + manifest.release_id, None, trace.commit_id)
+        return replace(trace, state=ReleaseState.REJECTED)
+
+    def _remove_unused(self, sha256s: Sequence[str]) -> None:
+        try:
+            used = self.weights_in_use()
+        except DataError as error:  # what is used cannot be known: keep everything
+            _LOG.warning("Weights are kept, because the repository is damaged: %s", error)
+            return
+        for sha256 in sha256s:
+            if sha256 not in used:
+                self.weights.remove(sha256)
 
     def _read(self, commit_id: str, state: ReleaseState) -> Release:
         release = self._releases.get(commit_id)

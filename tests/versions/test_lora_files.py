@@ -72,7 +72,7 @@ _NAME = "base_model.model.model.layers.0.mlp.down_proj"
         (lambda folder: (folder / "lora.gguf").unlink(), r"no file lora\.gguf"),
         (lambda folder: (folder / "adapter_model.safetensors").write_bytes(b"\x80\x04pickle"), "no safetensors file"),
         (lambda folder: (folder / "adapter_model.safetensors").write_bytes(b"\xff" * 100), "no safetensors file"),
-        (lambda folder: (folder / "lora.gguf").write_bytes(b"GGUF"), ""),
+        (lambda folder: (folder / "lora.gguf").write_bytes(b"GGUF"), "GGUF"),
         (_config(r=8), "does not fit rank 8"),
         (_config(r=True), "the rank r is True"),
         (_config(lora_alpha=-1), "lora_alpha is -1"),

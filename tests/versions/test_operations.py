@@ -8,6 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from daemon.errors import Conflict, NotFound
+from daemon.versions.fsck import fsck
 from daemon.versions.manifest import Operation
 from daemon.versions.operations import promote, rollback, undo
 from daemon.versions.release import Draft, Release
@@ -133,8 +134,8 @@ def test_a_held_candidate_ages(repository: Repository) -> None:
     assert publish(repository, promote(repository, "default", held.id, who="owner")).tree == held.tree
 
 
-def test_held_and_rejected_cannot_be_rolled_back_to(repository: Repository) -> None:
-    repository.hold(repository.prepare(draft(tree(rules="- b"))))
+def test_held_and_rejected_cannot_be_rolled_back_to(repository: Repository, tmp_path: Path) -> None:
+    held = repository.hold(repository.prepare(draft(tree(rules="- b"), lora_folder(tmp_path / "held", "held"))))
     repository.reject(repository.prepare(draft(tree(rules="- c"))))
     with pytest.raises(Conflict, match="r4 is held and has never served"):
         back(repository, "r4")
@@ -143,3 +144,5 @@ def test_held_and_rejected_cannot_be_rolled_back_to(repository: Repository) -> N
     repository.reject_held("default", "r4")
     assert repository.held("default") == []
     assert [release.id for release in repository.rejected("default")] == ["r5", "r4"]
+    assert held.manifest.lora_id is not None and not repository.weights.path_of(held.manifest.lora_id).exists()
+    assert fsck(Repository(repository.path)) == []

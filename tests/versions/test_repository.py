@@ -10,7 +10,8 @@ import pytest
 
 from daemon.errors import BadRequest, Conflict, DataError, NotFound, StorageError
 from daemon.harness_tree import HarnessTree
-from daemon.versions.manifest import Operation
+from daemon.records import JSONObject
+from daemon.versions.manifest import EvaluationSummary, Operation, RecipeFacts
 from daemon.versions.release import ReleaseState
 from daemon.versions.repository import Repository
 from tests.versions.parts import draft, lora_folder, tree
@@ -204,3 +205,26 @@ def test_publishing_fsyncs_each_new_file_and_folder_once(repository: Repository,
     needed = len(fresh) + len({path.parent for path in fresh}) + 2  # and the head with its folder
     print(f"{count} fsyncs, {needed} needed")
     assert count <= 1.5 * needed
+
+
+def test_odd_values_from_a_recipe_do_no_harm(repository: Repository) -> None:
+    summary = EvaluationSummary(p=float("nan"))
+    recipe = RecipeFacts(name="x", settings={"rate": float("inf")})
+    evaluation: JSONObject = {"score": float("-inf"), "text": "\ud800"}
+    release = repository.publish(draft(summary=summary, recipe=recipe, evaluation=evaluation), None)
+    again = Repository(repository.path).release("default", release.id)
+    assert again.manifest.evaluation == EvaluationSummary() and again.manifest.recipe == RecipeFacts(name="x", settings={"rate": None})
+    assert again.evaluation == {"score": None, "text": "\ud800"}
+    assert again.manifest == release.manifest
+    odd = repository.publish(draft(tree(rules="x"), change="a \ud800 b"), "r1")
+    assert Repository(repository.path).head("default") == odd and odd.manifest.change == "a ? b"
+
+
+def test_a_foreign_ref_does_not_keep_the_repository_from_opening(repository: Repository) -> None:
+    release = repository.publish(draft(), None)
+    folder = repository.path / "refs/reef/scenarios/NOT ours"
+    folder.mkdir()
+    (folder / "head").write_text(release.commit_id)
+    (repository.path / "refs/reef/scenarios/pi").mkdir()
+    (repository.path / "refs/reef/scenarios/pi/head").write_text("0" * 39 + "1")
+    assert Repository(repository.path).scenarios() == ["default", "pi"]
