@@ -1,0 +1,36 @@
+"""Make the engine that the configuration names."""
+
+from __future__ import annotations
+
+from daemon.config import EngineConfig, UpstreamConfig
+from daemon.engine.base import Engine
+from daemon.engine.llama.engine import LlamaEngine
+from daemon.engine.llama.machine import available_bytes, context_tokens, physical_cores
+from daemon.engine.llama.protocol import WorkerSettings
+from daemon.engine.llama.slots import SIDE_SLOTS
+from daemon.engine.upstream import UpstreamEngine
+from daemon.gguf import read_header
+from daemon.models import model_id, resolve_model
+from daemon.paths import Home
+
+
+def make_engine(config: EngineConfig, home: Home) -> Engine:
+    """An engine that is not started yet.
+
+    Raises:
+        NotFound: there is no such model.
+        DataError: its file is no usable GGUF.
+    """
+    if isinstance(config, UpstreamConfig):
+        return UpstreamEngine(config)
+    path = resolve_model(config.model, home)
+    header = read_header(path)
+    wanted = None if config.context == "auto" else config.context
+    settings = WorkerSettings(
+        model=path,
+        context_tokens=context_tokens(header, config.streams + SIDE_SLOTS, wanted, available_bytes()),
+        streams=config.streams,
+        threads=physical_cores() if config.threads == "auto" else config.threads,
+        gpu_layers=-1 if config.gpu_layers == "auto" else config.gpu_layers,
+    )
+    return LlamaEngine(settings, header, model_id(config.model, path), home.log.with_name("engine.log"))

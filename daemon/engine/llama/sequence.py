@@ -1,0 +1,79 @@
+"""What the scheduler computes: a sequence that generates, or a text that is scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from daemon.engine.base import Priority
+from daemon.engine.llama.sampling import Sampler
+from daemon.engine.llama.slots import Slot
+from daemon.engine.llama.text import TextStream
+from daemon.records import JSONObject, Sampling
+
+
+@dataclass(slots=True)
+class Job:
+    """What both have: tokens to read, a LoRA, a priority, and a slot once admitted."""
+
+    id: int
+    prompt: list[int]
+    lora_id: str | None
+    priority: Priority
+    slot: Slot | None = None
+    read: int = 0  # tokens of the prompt that are in the slot
+    cached: int = 0  # of those, how many were there before
+
+    @property
+    def unread(self) -> int:
+        return len(self.prompt) - self.read
+
+
+@dataclass(slots=True)
+class Score(Job):
+    """Log-probabilities of the prompt's own tokens."""
+
+    values: list[float] = field(default_factory=list)
+
+    def result(self) -> JSONObject:
+        return {"type": "result", "id": self.id, "value": list(self.values)}
+
+
+class Sequence(Job):
+    """A reply in the making."""
+
+    __slots__ = ("completion", "finish_reason", "logprobs", "max_tokens", "sampler", "text")
+
+    def __init__(self, id: int, prompt: list[int], lora_id: str | None, priority: Priority, sampling: Sampling, max_tokens: int) -> None:
+        super().__init__(id, prompt, lora_id, priority)
+        self.sampler = Sampler(sampling, prompt)
+        self.text = TextStream(sampling.stop)
+        self.max_tokens = max_tokens
+        self.completion: list[int] = []
+        self.logprobs: list[float] = []
+        self.finish_reason = ""
+
+    def accept(self, token: int, logprob: float, piece: bytes, ends: bool) -> str:
+        """Add a sampled token; returns the text that may be shown now. Sets `finish_reason` when it was the last."""
+        self.completion.append(token)
+        self.logprobs.append(logprob)
+        if ends:
+            self.finish_reason = "stop"
+            return self.text.finish()
+        shown = self.text.push(piece)
+        if self.text.stopped:
+            self.finish_reason = "stop"
+        elif len(self.completion) >= self.max_tokens:
+            self.finish_reason = "length"
+            shown += self.text.finish()
+        return shown
+
+    def finished(self) -> JSONObject:
+        return {
+            "type": "finished",
+            "id": self.id,
+            "finish_reason": self.finish_reason,
+            "cached_tokens": self.cached,
+            "prompt": list(self.prompt),
+            "completion": list(self.completion),
+            "logprobs": list(self.logprobs),
+        }

@@ -1,0 +1,71 @@
+"""What an upstream's refusals and failures mean here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+
+import httpx
+
+from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, NotFound, ReefError, TooLarge
+from daemon.records import JSON
+
+_BODY_LIMIT_BYTES = 64 << 10
+
+
+@contextlib.contextmanager
+def foreign_errors(url: str) -> Iterator[None]:
+    """Map the HTTP client's exceptions to EngineError."""
+    try:
+        yield
+    except httpx.ConnectError as error:
+        raise EngineError(f"The upstream {url} cannot be reached.", "Check that it runs and that engine.url is right.") from error
+    except httpx.TimeoutException as error:
+        raise EngineError(f"The upstream {url} did not answer in time.", "Send the request again.") from error
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        raise EngineError(f"The connection to the upstream {url} broke.", "Send the request again.") from error
+
+
+async def raise_for_status(response: httpx.Response) -> None:
+    """Raise what a status other than 2xx means; its body is read up to a bound."""
+    if response.is_success:
+        return
+    body = b""
+    async for block in response.aiter_bytes():
+        body += block
+        if len(body) > _BODY_LIMIT_BYTES:
+            break
+    try:
+        parsed: JSON = json.loads(body)
+    except ValueError:
+        parsed = None
+    error = parsed.get("error", parsed) if isinstance(parsed, dict) else None
+    raise _meaning(response.status_code, error, response.headers.get("retry-after"))
+
+
+def stream_error(error: JSON) -> ReefError:
+    """What an error object in the middle of a stream means."""
+    code = error.get("code") if isinstance(error, dict) else None
+    return _meaning(code if isinstance(code, int) else 500, error, None)
+
+
+def _meaning(status: int, error: JSON, retry_after: str | None) -> ReefError:
+    said = error.get("message") if isinstance(error, dict) else error
+    text = said if isinstance(said, str) and said else f"status {status}"
+    code = error.get("code") if isinstance(error, dict) else None
+    param = error.get("param") if isinstance(error, dict) else None
+    message = f"The upstream says: {text[:2000]}"
+    if code == "context_length_exceeded" or "maximum context length" in text.lower():
+        return ContextOverflow(text[:2000])
+    if status in (401, 403):
+        return EngineError(message, "Check the key in the variable that engine.api_key_env names.")
+    if status == 404:
+        return NotFound(message, "Check engine.url and engine.model.")
+    if status == 413:
+        return TooLarge(message)
+    if status == 429:
+        return Busy(message, retry_after_s=int(retry_after) if retry_after and retry_after.isdigit() else 1)
+    if 400 <= status < 500:
+        return BadRequest(message, param=param if isinstance(param, str) else None)
+    return EngineError(message, "Send the request again.")

