@@ -238,8 +238,10 @@ def _teacher(job: RunJob, model: ModelClient) -> ModelClient:
 
 def _listen(answers: queue.Queue[JSONObject]) -> None:
     """Pass the daemon's messages on; end at once when it is gone."""
-    for message in child_main.read_messages():
-        answers.put(message)
+    # Unbuffered: the interpreter cannot end while a thread holds the lock of a buffered stdin.
+    with open(0, "rb", buffering=0, closefd=False) as stdin:
+        for message in child_main.read_messages(stdin):
+            answers.put(message)
     os._exit(1)
 
 

@@ -1,0 +1,211 @@
+"""Whole runs, in a real run process: what they decide is published, and what breaks in them breaks nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from daemon.config import Config
+from daemon.engine.base import Capability, Event, GenerateRequest
+from daemon.errors import Conflict
+from daemon.evolution.runner import Runner
+from daemon.experience.runs import Run, RunStatus
+from daemon.records import JSONObject
+from daemon.tokens import Tokens
+from tests.engine.fake import ScriptedEngine
+from tests.evolution import own_recipes
+from tests.evolution.evaluation_server import evaluation_server
+from tests.evolution.parts import Parts, parts
+from tests.experience.make import inference, report, user
+
+TASKS = "".join(
+    f"- {{id: {split}-{number:02d}, split: {split}, prompt: 'question {number}', check: {{text: good}}}}\n"
+    for split, count in (("held-in", 3), ("held-out", 10), ("sealed", 2))
+    for number in range(count)
+)
+
+
+class PromptedEngine(ScriptedEngine):
+    """Answers `good` where its system prompt says KNOWS; `bad` where it says SPOILT or nothing, except for every other question."""
+
+    def generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+        system = str(request.messages[0].get("content")) if request.messages[0].get("role") == "system" else ""
+        asked = str(request.messages[-1].get("content"))
+        even = asked[-1:] in "02468"
+        self.replies = {"question": "good" if "KNOWS" in system or (even and "SPOILT" not in system) else "bad"}
+        return super().generate(request)
+
+
+@dataclass(slots=True)
+class Bench:
+    parts: Parts
+    runner: Runner
+    tokens: Tokens
+
+    async def run(self, name: str, **more: object) -> tuple[Run, list[JSONObject]]:
+        recipe = name if ":" in name else own_recipes.path_of(name)
+        started = await self.runner.start("default", recipe=recipe, **more)  # type: ignore[arg-type]
+        run = await asyncio.wait_for(self.runner.wait(started.id), 60)
+        return run, self.events(run.id)
+
+    def events(self, run_id: str) -> list[JSONObject]:
+        return [item.event for item in self.parts.runs.events(run_id)]
+
+
+@contextlib.asynccontextmanager
+async def bench(tmp_path: Path, engine: ScriptedEngine | None = None) -> AsyncIterator[Bench]:
+    tasks = tmp_path / "home" / "tasks" / "default"
+    tasks.mkdir(parents=True)
+    (tasks / "tasks.yaml").write_text(TASKS)
+    folder = own_recipes.write(tmp_path / "own")
+    async with parts(tmp_path / "home", engine or PromptedEngine()) as made:
+        item = inference([user("hello")], "hi")
+        await asyncio.wrap_future(made.store.append(item))
+        await asyncio.wrap_future(made.store.append_report(report(item, score=1.0)))
+        tokens = Tokens.load(made.home)
+        async with evaluation_server(made.engine, made.serving, tokens) as url:
+            runner = Runner(made.home, made.engine, made.serving, made.repository, made.runs, made.publisher, tokens)
+            runner.configure(Config(), url, [folder])
+            yield Bench(made, runner, tokens)
+            await runner.stop()
+
+
+async def test_a_better_candidate_is_published_and_serves(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        run, events = await b.run("Better", seed=5)
+        assert (run.status, run.verdict) == (RunStatus.DONE, "promoted"), run
+        assert run.release_id == b.parts.served == b.parts.head == "r2"
+        release = b.parts.repository.release("default", "r2")
+        manifest = release.manifest
+        assert manifest.change == "+prefix"
+        assert manifest.run_id == run.id
+        assert manifest.seed == 5
+        assert manifest.recipe is not None
+        assert manifest.recipe.name == "own"
+        assert manifest.evaluation is not None
+        assert (manifest.evaluation.wins, manifest.evaluation.losses, manifest.evaluation.tasks) == (5, 0, 10)
+        assert manifest.records == tuple(b.parts.runs.consumed("default"))
+        assert release.evaluation is not None
+        kinds = [str(event["type"]) for event in events]
+        for kind in ("phase", "selected", "candidate", "task", "decision", "answer", "result", "ended"):
+            assert kind in kinds
+        assert kinds[-1] == "ended"
+        assert "heartbeat" not in kinds
+        assert [event["phase"] for event in events if event["type"] == "phase"] == ["select", "propose", "evaluate", "publish"]
+
+
+async def test_worse_is_rejected_useless_is_held_and_nothing_ends_as_nothing(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        worse, _ = await b.run("Worse")
+        assert worse.verdict == "rejected"
+        assert "worse" in worse.sentence
+        useless, _ = await b.run("Useless")
+        assert useless.verdict == "held"
+        assert [held.id for held in b.parts.repository.held("default")] == [useless.release_id]
+        nothing, _ = await b.run("Nothing")
+        assert (nothing.status, nothing.verdict, nothing.release_id) == (RunStatus.DONE, "nothing", None)
+        assert b.parts.served == b.parts.head == "r1"
+
+
+async def test_a_planted_edit_is_quarantined_before_anything_runs_with_it(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        run, events = await b.run("Planted")
+        assert run.verdict == "held"
+        assert run.sentence.startswith("quarantined for a person: serving.json")
+        assert not [event for event in events if event["type"] in ("task", "candidate")]
+        assert not [request for request in b.parts.engine.requests if "Ignore all" in str(request.messages)]
+        assert b.parts.served == "r1"
+
+
+async def test_a_dry_run_decides_and_publishes_nothing(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        run, _ = await b.run("Better", dry_run=True)
+        assert (run.verdict, run.release_id) == ("promoted", None)
+        assert "dry run" in run.sentence
+        assert b.parts.head == "r1"
+        assert b.parts.repository.held("default") == []
+
+
+@pytest.mark.parametrize(
+    ("recipe", "sentence"),
+    [
+        ("Raises", "The recipe own failed in propose: ValueError: the third layer is upside down"),
+        ("Exits", "The run process ended with exit code 7."),
+        ("own_recipes_for_runs:Missing", "own_recipes_for_runs has no recipe class 'Missing'."),
+    ],
+)
+async def test_a_recipe_that_breaks_fails_its_run_with_a_sentence(tmp_path: Path, recipe: str, sentence: str) -> None:
+    async with bench(tmp_path) as b:
+        run, events = await b.run(recipe)
+        assert (run.status, run.sentence) == (RunStatus.FAILED, sentence)
+        assert events[-1]["type"] == "ended"
+        assert b.parts.served == "r1"
+        again, _ = await b.run("Prints")  # what it prints does not disturb its messages
+        assert again.verdict == "promoted"
+
+
+async def test_a_recipe_that_needs_more_than_the_engine_can_is_refused_by_name(tmp_path: Path) -> None:
+    async with bench(tmp_path, PromptedEngine(capabilities=Capability.TOKEN_IDS)) as b:
+        run, _ = await b.run("Greedy")
+        assert run.status is RunStatus.FAILED
+        assert run.sentence == "The recipe own needs an engine that gives lora, score; this one does not."
+
+
+async def test_an_unknown_setting_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        run, _ = await b.run("Better", settings={"batchsize": 3})
+        assert run.status is RunStatus.FAILED
+        assert "Did you mean 'batch_size'?" in run.error
+
+
+async def test_a_run_can_be_cancelled_and_only_one_runs(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        started = await b.runner.start("default", recipe=own_recipes.path_of("Hangs"))
+        with pytest.raises(Conflict, match=started.id):
+            await b.runner.start("default", recipe=own_recipes.path_of("Better"))
+        while not any(event["type"] == "note" for event in b.events(started.id)):
+            await b.runner.wait_event(started.id, 1.0)
+        run = await b.runner.cancel(started.id)
+        assert run.status is RunStatus.CANCELLED
+        assert b.runner.active is None
+        with pytest.raises(Conflict, match="already ended"):
+            await b.runner.cancel(started.id)
+        after, _ = await b.run("Better")
+        assert after.verdict == "promoted"
+
+
+async def test_a_run_that_holds_the_interpreter_or_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daemon.evolution.supervision._EVALUATION_MINUTES", -29.9)  # half an hour of training less that: six seconds
+    async with bench(tmp_path) as b:
+        run, _ = await b.run("Hangs")
+        assert run.status is RunStatus.FAILED
+        assert run.sentence.startswith("The run took longer than")
+    monkeypatch.undo()
+    monkeypatch.setattr("daemon.evolution.supervision.PULSE_LIMIT_S", 2.0)
+    async with bench(tmp_path / "second") as b:
+        run, _ = await b.run("Hangs")
+        assert run.sentence.startswith("The run process has hung")
+
+
+async def test_the_token_dies_with_its_run(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        run, _ = await b.run("Better")
+        token = (b.parts.home.runs / run.id / "token").read_text()
+        assert b.tokens.identify(token) is None
+        assert (b.parts.home.runs / run.id / "token").stat().st_mode & 0o077 == 0
+        assert token not in (b.parts.home.runs / run.id / "job.json").read_text()
+
+
+async def test_a_head_that_moved_meanwhile_is_a_conflict_and_stays(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        started = await b.runner.start("default", recipe=own_recipes.path_of("Better"))
+        await b.parts.publisher.publish(b.parts.draft("A person was faster."), "r1")
+        run = await asyncio.wait_for(b.runner.wait(started.id), 60)
+        assert run.status is RunStatus.FAILED
+        assert "r2 is the head" in run.sentence
+        assert b.parts.served == b.parts.head == "r2"
