@@ -6,13 +6,14 @@ import json
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from daemon.errors import DataError
 from daemon.experience.packing import from_json, object_from_json, unpack, unpack_tokens, unpack_trace
 from daemon.records import JSON, Inference, JSONObject, Message, Report, Sampling, Status, TokenTrace, TurnKind, Usage
 
-_REMEMBERED = 20_000
+_REMEMBERED_BYTES = 16 << 20
 
 INFERENCES = """
 SELECT r.sequence, r.id, c.name, s.key, r.created_at, release.text, lora.text, model.text, wire.text, i.kind, i.status, i.finish_reason,
@@ -25,12 +26,7 @@ REPORTS = """
 SELECT r.sequence, r.id, c.name, r.created_at, p.score, p.feedback, p.metadata
 FROM records r JOIN reports p ON p.sequence = r.sequence JOIN scenarios c ON c.id = r.scenario
 """
-_CONVERSATION = """
-WITH RECURSIVE chain (parent, body, blob, depth) AS (
-  SELECT parent, body, blob, 0 FROM messages WHERE id = ?
-  UNION ALL SELECT m.parent, m.body, m.blob, chain.depth + 1 FROM chain JOIN messages m ON m.id = chain.parent)
-SELECT chain.body, blobs.data FROM chain LEFT JOIN blobs ON blobs.id = chain.blob ORDER BY depth DESC
-"""
+_MESSAGE = "SELECT m.parent, m.body, b.data FROM messages m LEFT JOIN blobs b ON b.id = m.blob WHERE m.id = ?"
 _BLOCKS = """
 WITH RECURSIVE chain (parent, data, depth) AS (
   SELECT parent, data, 0 FROM token_blocks WHERE id = ?
@@ -39,13 +35,22 @@ SELECT data FROM chain ORDER BY depth DESC
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """One message of the forest."""
+
+    parent: int | None
+    message: Message
+    size_bytes: int
+
+
 class Loader:
     """Rebuilds records. What it returns shares messages between records: treat them as immutable."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._conversations: OrderedDict[int, tuple[Message, ...]] = OrderedDict()
-        self._held = 0
+        self._nodes: OrderedDict[int, _Node] = OrderedDict()
+        self._held_bytes = 0
 
     def inferences(self, where: str, values: Sequence[str | int | float]) -> list[Inference]:
         return [self._inference(row) for row in self._connection.execute(INFERENCES + where, values).fetchall()]
@@ -54,21 +59,27 @@ class Loader:
         return [self._report(row) for row in self._connection.execute(REPORTS + where, values).fetchall()]
 
     def conversation(self, leaf: int | None) -> tuple[Message, ...]:
-        """All messages from the first to `leaf`."""
-        if leaf is None:
-            return ()
-        known = self._conversations.get(leaf)
-        if known is None:
-            rows = self._connection.execute(_CONVERSATION, (leaf,)).fetchall()
-            known = tuple(object_from_json(unpack(row[0] if row[1] is None else row[1])) for row in rows)
-            self._remember(leaf, known)
-        return known
+        """All messages from the first to `leaf`. Those of a session share what they have in common."""
+        messages: list[Message] = []
+        while leaf is not None:
+            node = self._node(leaf)
+            messages.append(node.message)
+            leaf = node.parent
+        return tuple(reversed(messages))
 
-    def _remember(self, leaf: int, messages: tuple[Message, ...]) -> None:
-        self._conversations[leaf] = messages
-        self._held += len(messages)
-        while self._held > _REMEMBERED and self._conversations:
-            self._held -= len(self._conversations.popitem(last=False)[1])
+    def _node(self, number: int) -> _Node:
+        known = self._nodes.get(number)
+        if known is not None:
+            return known
+        row = self._connection.execute(_MESSAGE, (number,)).fetchone()
+        if row is None:
+            raise DataError("A stored message is missing.", "Run `reef fsck`.")
+        body = unpack(row[2] if row[1] is None else row[1])
+        node = self._nodes[number] = _Node(row[0], object_from_json(body), len(body))
+        self._held_bytes += node.size_bytes
+        while self._held_bytes > _REMEMBERED_BYTES:
+            self._held_bytes -= self._nodes.popitem(last=False)[1].size_bytes
+        return node
 
     def _inference(self, row: tuple[object, ...]) -> Inference:
         (sequence, record, scenario, session, created_at, release, lora, model, wire, kind, status, finish_reason) = cast(
@@ -91,7 +102,7 @@ class Loader:
             wire=wire,
             messages=self.conversation(prompt),
             effective_messages=None if effective is None else self.conversation(effective),
-            reply=self._message(reply),
+            reply=self._node(reply).message,
             finish_reason=finish_reason,
             status=Status(status),
             kind=TurnKind(kind),
@@ -106,14 +117,6 @@ class Loader:
             redactions=int(cast(int, detail.get("redactions", 0))),
             sequence=sequence,
         )
-
-    def _message(self, node: int) -> Message:
-        row = self._connection.execute(
-            "SELECT m.body, b.data FROM messages m LEFT JOIN blobs b ON b.id = m.blob WHERE m.id = ?", (node,)
-        ).fetchone()
-        if row is None:
-            raise DataError("A stored reply is missing.", "Run `reef fsck`.")
-        return object_from_json(unpack(row[0] if row[1] is None else row[1]))
 
     def _request(self, detail: JSONObject) -> JSONObject:
         request = dict(_object(detail.get("request")))

@@ -53,7 +53,7 @@ def digest(*parts: bytes) -> bytes:
 
 
 def pack(data: bytes) -> bytes:
-    """One byte that names the codec, then the bytes, compressed if that is shorter."""
+    """One byte that names the codec, then the bytes, compressed if that is shorter. Hashes are taken before packing."""
     if len(data) >= _WORTH_BYTES:
         compressor = getattr(_local, "compressor", None)
         if compressor is None:
@@ -83,10 +83,10 @@ def _code(tokens: Sequence[int]) -> str:
     return "H" if not tokens or max(tokens) < 1 << 16 else "I"
 
 
-def pack_tokens(tokens: Sequence[int]) -> bytes:
-    """Token ids in 2 or 4 bytes each, the width in the first byte."""
+def token_bytes(tokens: Sequence[int]) -> bytes:
+    """Token ids in 2 or 4 bytes each, the width in the first byte; not yet packed."""
     values = array(_code(tokens), tokens)
-    return pack(bytes([values.itemsize]) + values.tobytes())
+    return bytes([values.itemsize]) + values.tobytes()
 
 
 def unpack_tokens(data: bytes) -> list[int]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from daemon.errors import Conflict, StorageError
 from daemon.experience.keys import text_of
-from daemon.experience.packing import BLOCK_TOKENS, LARGE_BYTES, digest, pack, pack_tokens, pack_trace, to_json
+from daemon.experience.packing import BLOCK_TOKENS, LARGE_BYTES, digest, pack, pack_trace, to_json, token_bytes
 from daemon.records import JSON, Inference, JSONObject, Message, Sampling, TurnKind
 
 _REMEMBERED = 50_000
@@ -23,11 +23,13 @@ class Rows:
 
     def __init__(self) -> None:
         self._messages: OrderedDict[bytes, int] = OrderedDict()
+        self._blocks: OrderedDict[bytes, int] = OrderedDict()
         self._words: dict[str, int] = {}
         self._scenarios: dict[str, int] = {}
 
     def forget(self) -> None:
         self._messages.clear()
+        self._blocks.clear()
         self._words.clear()
         self._scenarios.clear()
 
@@ -122,9 +124,7 @@ class Rows:
         if known is None:
             row = connection.execute("SELECT id FROM messages WHERE hash = ?", (address,)).fetchone()
             known = int(row[0]) if row is not None else self._add_message(connection, address, body, parent)
-            self._messages[address] = known
-            if len(self._messages) > _REMEMBERED:
-                self._messages.popitem(last=False)
+            _remember(self._messages, address, known)
         return known, address
 
     def _add_message(self, connection: sqlite3.Connection, address: bytes, body: bytes, parent: tuple[int, bytes] | None) -> int:
@@ -156,14 +156,17 @@ class Rows:
         address = b""
         whole = len(tokens.prompt) // BLOCK_TOKENS * BLOCK_TOKENS
         for start in range(0, whole, BLOCK_TOKENS):
-            data = pack_tokens(tokens.prompt[start : start + BLOCK_TOKENS])
+            data = token_bytes(tokens.prompt[start : start + BLOCK_TOKENS])
             address = digest(address, data)
-            row = connection.execute("SELECT id FROM token_blocks WHERE hash = ?", (address,)).fetchone()
-            if row is not None:
-                block = int(row[0])
-                continue
-            block = _rowid(connection.execute("INSERT INTO token_blocks (hash, parent, data) VALUES (?, ?, ?)", (address, block, data)))
+            block = self._blocks.get(address) or self._find_or_add_block(connection, address, data, block)
+            _remember(self._blocks, address, block)
         return block, pack_trace(tokens.prompt[whole:], tokens.completion, tokens.logprobs)
+
+    def _find_or_add_block(self, connection: sqlite3.Connection, address: bytes, data: bytes, parent: int | None) -> int:
+        row = connection.execute("SELECT id FROM token_blocks WHERE hash = ?", (address,)).fetchone()
+        if row is not None:
+            return int(row[0])
+        return _rowid(connection.execute("INSERT INTO token_blocks (hash, parent, data) VALUES (?, ?, ?)", (address, parent, pack(data))))
 
     def _detail(self, connection: sqlite3.Connection, inference: Inference) -> JSONObject:
         """What is seldom asked for, without defaults. Large request fields (tools) are named by their blob."""
@@ -187,6 +190,12 @@ class Rows:
             "redactions": inference.redactions,
         }
         return {name: value for name, value in detail.items() if value or name in ("usage", "ms")}
+
+
+def _remember(known: OrderedDict[bytes, int], address: bytes, row: int) -> None:
+    known[address] = row
+    if len(known) > _REMEMBERED:
+        known.popitem(last=False)
 
 
 def clean(text: str) -> str:
