@@ -12,6 +12,7 @@ from daemon.errors import NotFound
 from daemon.experience.database import open_reader, storage_errors
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, unpack
+from daemon.experience.signals import signals_of
 from daemon.records import Inference, JSONObject, Report
 
 
@@ -34,6 +35,7 @@ class SessionSummary:
 class SessionTurn:
     inference: Inference
     reports: tuple[Report, ...] = ()
+    signals: tuple[str, ...] = ()  # see `signals.signals_of`
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,12 @@ class Reader:
                 raise NotFound(f"There is no session {session}.", "`reef sessions` lists them.")
             inferences = self.loader().inferences("WHERE i.session = ? ORDER BY i.sequence", (row[8],))
             reports = self.reports_by_target("i.session = ?", (row[8],))
-        return SessionView(self._summary(row), tuple(SessionTurn(item, reports.get(item.sequence, ())) for item in inferences))
+        turns = []
+        for item in inferences:
+            found = reports.get(item.sequence, ())
+            retries = sum(other.messages == item.messages for other in inferences) - 1
+            turns.append(SessionTurn(item, found, signals_of(item, found, retries)))
+        return SessionView(self._summary(row), tuple(turns))
 
     def reports_for(self, receipt: str) -> list[Report]:
         with storage_errors():

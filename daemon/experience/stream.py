@@ -13,6 +13,7 @@ from daemon.experience.keys import conversation_keys, reply_key
 from daemon.experience.operations import Served, read_lora_history
 from daemon.experience.reader import Reader
 from daemon.experience.runs import MAX_ATTEMPTS
+from daemon.experience.signals import signals_of
 from daemon.records import Inference, Message, Report, Status
 
 _LIMIT = 1000
@@ -121,7 +122,7 @@ class ExperienceStream:
                 followed = _next_state(item, kept[position + 1 :], keys)
                 found = reports.get(item.sequence, ())
                 again = retries[item.sequence]
-                yield Turn(item, found, followed, _lag(item, history), again, _signals(item, found, again))
+                yield Turn(item, found, followed, _lag(item, history), again, signals_of(item, found, again))
 
 
 def _without_retries(
@@ -157,14 +158,3 @@ def _lag(item: Inference, history: Sequence[Served]) -> int:
     start = next((index for index in range(len(history) - 1, -1, -1) if history[index].release_id == item.release_id), None)
     since = [entry for entry in history if entry.at > item.created_at] if start is None else history[start + 1 :]
     return len({entry.lora_id for entry in since} - {item.lora_id})
-
-
-def _signals(item: Inference, reports: Sequence[Report], retries: int) -> tuple[str, ...]:
-    present = {
-        "scored": any(report.score is not None for report in reports),
-        "corrected": any(report.correction is not None for report in reports),
-        "commented": any(report.feedback is not None and report.correction is None for report in reports),
-        "aborted": item.status is Status.ABORTED,
-        "retried": retries > 0,
-    }
-    return tuple(name for name, there in present.items() if there)

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from daemon.errors import BadRequest, Conflict, NotFound
 from daemon.experience.reader import Reader
@@ -154,7 +156,7 @@ def test_sessions_are_listed_newest_first(store: Store, reader: Reader) -> None:
     assert [summary.id for summary in reader.sessions(q="question B")] == ["b"]
     view = reader.session("a")
     assert [turn.inference.id for turn in view.turns][-1] == again.id
-    assert [len(turn.reports) for turn in view.turns] == [0, 1]
+    assert [(len(turn.reports), turn.signals) for turn in view.turns] == [(0, ()), (1, ("scored",))]
 
 
 def test_a_conversation_costs_its_new_messages_not_its_square(store: Store, reader: Reader) -> None:
@@ -203,3 +205,25 @@ def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o077 == 0
     finally:
         second.close()
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec=None), max_size=30),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+_messages = st.lists(st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "name"]), _json, max_size=4), max_size=5)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_messages, _messages, st.dictionaries(st.text(max_size=4), _json, max_size=3), st.lists(st.integers(0, 200_000), max_size=600))
+def test_whatever_a_client_sends_comes_back_exactly(
+    store: Store, reader: Reader, messages: list[Message], more: list[Message], request: JSONObject, ids: list[int]
+) -> None:
+    trace = TokenTrace(tuple(ids), tuple(ids[:3]), tuple(-0.5 for _ in ids[:3]))
+    first = inference(messages, more[0] if more else {}, request=request, tokens=trace)
+    second = inference([*messages, first.reply, *more], {"role": "assistant"}, effective=more, tokens=trace)
+    for record in (first, second):
+        sequence = store.append(record).result(10)
+        expected = replace(record, sequence=sequence, effective_messages=record.effective_messages or None)
+        assert reader.inference(record.id) == expected
