@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from daemon.config import Config
@@ -122,29 +123,31 @@ async def test_a_planted_edit_is_quarantined_before_anything_runs_with_it(tmp_pa
         assert b.parts.served == "r1"
 
 
-async def test_a_dry_run_decides_and_publishes_nothing(tmp_path: Path) -> None:
+async def test_a_dry_run_publishes_nothing_and_its_token_dies_with_it(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         run, _ = await b.run("Better", dry_run=True)
         assert (run.verdict, run.release_id) == ("promoted", None)
         assert "dry run" in run.sentence
         assert b.parts.head == "r1"
         assert b.parts.repository.held("default") == []
+        token = (b.parts.home.runs / run.id / "token").read_text()
+        assert b.tokens.identify(token) is None
+        assert (b.parts.home.runs / run.id / "token").stat().st_mode & 0o077 == 0
+        assert token not in (b.parts.home.runs / run.id / "job.json").read_text()
 
 
-@pytest.mark.parametrize(
-    ("recipe", "sentence"),
-    [
-        ("Raises", "The recipe own failed in propose: ValueError: the third layer is upside down"),
-        ("Exits", "The run process ended with exit code 7."),
-        ("own_recipes_for_runs:Missing", "own_recipes_for_runs has no recipe class 'Missing'."),
-    ],
-)
-async def test_a_recipe_that_breaks_fails_its_run_with_a_sentence(tmp_path: Path, recipe: str, sentence: str) -> None:
+async def test_a_recipe_that_breaks_fails_its_run_with_a_sentence(tmp_path: Path) -> None:
+    sentences = {
+        "Raises": "The recipe own failed in propose: ValueError: the third layer is upside down",
+        "Exits": "The run process ended with exit code 7.",
+        "own_recipes_for_runs:Missing": "own_recipes_for_runs has no recipe class 'Missing'.",
+    }
     async with bench(tmp_path) as b:
-        run, events = await b.run(recipe)
-        assert (run.status, run.sentence) == (RunStatus.FAILED, sentence)
-        assert events[-1]["type"] == "ended"
-        assert b.parts.served == "r1"
+        for recipe, sentence in sentences.items():
+            run, events = await b.run(recipe)
+            assert (run.status, run.sentence) == (RunStatus.FAILED, sentence)
+            assert events[-1]["type"] == "ended"
+            assert b.parts.served == "r1"
         again, _ = await b.run("Prints")  # what it prints does not disturb its messages
         assert again.verdict == "promoted"
 
@@ -180,7 +183,7 @@ async def test_a_run_can_be_cancelled_and_only_one_runs(tmp_path: Path) -> None:
 
 
 async def test_a_run_that_holds_the_interpreter_or_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daemon.evolution.supervision._EVALUATION_MINUTES", -29.9)  # half an hour of training less that: six seconds
+    monkeypatch.setattr("daemon.evolution.supervision._EVALUATION_MINUTES", -29.95)  # half an hour of training less that: three seconds
     async with bench(tmp_path) as b:
         run, _ = await b.run("Hangs")
         assert run.status is RunStatus.FAILED
@@ -192,15 +195,6 @@ async def test_a_run_that_holds_the_interpreter_or_takes_too_long_is_ended(tmp_p
         assert run.sentence.startswith("The run process has hung")
 
 
-async def test_the_token_dies_with_its_run(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
-        run, _ = await b.run("Better")
-        token = (b.parts.home.runs / run.id / "token").read_text()
-        assert b.tokens.identify(token) is None
-        assert (b.parts.home.runs / run.id / "token").stat().st_mode & 0o077 == 0
-        assert token not in (b.parts.home.runs / run.id / "job.json").read_text()
-
-
 async def test_a_head_that_moved_meanwhile_is_a_conflict_and_stays(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         started = await b.runner.start("default", recipe=own_recipes.path_of("Better"))
@@ -209,3 +203,31 @@ async def test_a_head_that_moved_meanwhile_is_a_conflict_and_stays(tmp_path: Pat
         assert run.status is RunStatus.FAILED
         assert "r2 is the head" in run.sentence
         assert b.parts.served == b.parts.head == "r2"
+
+
+async def test_the_trainer_stands_still_while_requests_are_served(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        started = await b.runner.start("default", recipe=own_recipes.path_of("Trains"))
+        while not (found := [event for event in b.events(started.id) if event["type"] == "trainer"]):
+            await b.runner.wait_event(started.id, 1.0)
+        trainer = psutil.Process(int(str(found[0]["pid"])))
+        activity = b.parts.serving.activity
+
+        async def becomes(stopped: bool) -> None:
+            async with asyncio.timeout(5):
+                while (trainer.status() == psutil.STATUS_STOPPED) is not stopped:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+
+        activity.begin("default")
+        await becomes(True)
+        activity.end("default")
+        activity.begin("default")  # the next request of the same agent, at once
+        await asyncio.sleep(0.4)
+        assert trainer.status() == psutil.STATUS_STOPPED
+        activity.end("default")
+        await becomes(False)
+        activity.begin("default")
+        await becomes(True)
+        await b.runner.cancel(started.id)  # a stopped trainer is ended too
+        activity.end("default")
+        assert not trainer.is_running() or trainer.status() == psutil.STATUS_ZOMBIE
