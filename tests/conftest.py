@@ -20,10 +20,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
-def _no_real_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """HOME and REEF_HOME point into a temporary folder."""
+def _no_real_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """REEF_HOME points into a temporary folder, and HOME too; only end-to-end tests keep HOME, where npm has its cache and settings."""
     home = tmp_path_factory.mktemp("user")
-    monkeypatch.setenv("HOME", str(home))
+    if request.node.get_closest_marker("e2e") is None:
+        monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("REEF_HOME", str(home / ".reef"))
     for name in ("REEF_SCENARIO", "REEF_FAILPOINT"):
         monkeypatch.delenv(name, raising=False)
