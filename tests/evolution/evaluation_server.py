@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import socket
 from collections.abc import AsyncIterator
 
@@ -13,16 +14,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from daemon.engine.base import Delta, Finished, GenerateRequest, Priority
+from daemon.engine.base import Delta, Engine, Finished, GenerateRequest, Priority
 from daemon.errors import ReefError
 from daemon.records import Sampling
 from daemon.serving.serving import Serving
 from daemon.tokens import Tokens
-from tests.engine.fake import ScriptedEngine
 
 
 @contextlib.asynccontextmanager
-async def evaluation_server(engine: ScriptedEngine, serving: Serving, tokens: Tokens) -> AsyncIterator[str]:
+async def evaluation_server(engine: Engine, serving: Serving, tokens: Tokens) -> AsyncIterator[str]:
     """Its base URL."""
 
     async def answer(request: Request) -> Response:
@@ -44,7 +44,7 @@ async def evaluation_server(engine: ScriptedEngine, serving: Serving, tokens: To
                     return JSONResponse({"tokens": tokens_})
                 case "score":
                     return JSONResponse({"logprobs": await engine.score(body["tokens"], snapshot.lora)})
-            sampling = Sampling(temperature=body["temperature"])
+            sampling = Sampling(temperature=body["temperature"], seed=body.get("seed"))
             asked = GenerateRequest(
                 snapshot.hints.apply(tuple(body["messages"])),
                 sampling,
@@ -52,15 +52,16 @@ async def evaluation_server(engine: ScriptedEngine, serving: Serving, tokens: To
                 lora=snapshot.lora,
                 priority=Priority.EVALUATION,
             )
-            text, finish, usage = "", "", {}
+            text, finish, usage, trace = "", "", {}, None
             async for event in engine.generate(asked):
                 if isinstance(event, Delta):
                     text += event.text
                 elif isinstance(event, Finished):
                     finish = event.finish_reason
                     usage = {"prompt_tokens": event.usage.prompt_tokens, "completion_tokens": event.usage.completion_tokens}
+                    trace = dataclasses.asdict(event.tokens) if event.tokens is not None else None
             message = {"role": "assistant", "content": text}
-            return JSONResponse({"choices": [{"message": message, "finish_reason": finish}], "usage": usage})
+            return JSONResponse({"choices": [{"message": message, "finish_reason": finish}], "usage": usage, "reef": {"tokens": trace}})
         finally:
             lease.release()
 

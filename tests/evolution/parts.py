@@ -72,8 +72,8 @@ async def parts(root: Path, engine: ScriptedEngine | None = None) -> AsyncIterat
     repository = Repository(home.versions)
     releases = RepositoryReleases(repository, home.loras)
     serving = Serving(engine, releases, idle_s=300)
-    await Scenarios(repository, releases, store, serving, engine).ensure("default")
     log = OperationLog(store, reader)
+    await Scenarios(repository, releases, store, serving, engine, log).ensure("default")
     try:
         yield Parts(
             home,
