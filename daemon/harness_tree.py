@@ -53,10 +53,12 @@ def check_tree(tree: HarnessTree) -> None:
     folded: dict[str, str] = {}
     for path, text in tree.files.items():
         check_path(path)
-        if len(text.encode(errors="surrogatepass")) > MAX_FILE_BYTES:
+        try:
+            size_bytes = len(text.encode())
+        except UnicodeEncodeError as error:
+            raise DataError(f"{path} is not valid UTF-8.", "Save it as UTF-8 text.") from error
+        if size_bytes > MAX_FILE_BYTES:
             raise DataError(f"{path} is larger than {MAX_FILE_BYTES // 1024} KiB.", "Split it, or leave out what an agent need not read.")
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise DataError(f"{path} is not valid UTF-8.", "Save it as UTF-8 text.")
         same = folded.setdefault(path.casefold(), path)
         if same != path:
             raise DataError(f"{same} and {path} differ only in case.", "Some file systems cannot hold both; rename one.")
@@ -80,7 +82,9 @@ def check_path(path: str) -> None:
         reason = "has an empty, `.` or `..` part"
     elif any(part.casefold() in (".git", ".gitattributes", ".gitmodules", ".lfsconfig") for part in parts):
         reason = "is a name that git itself reads"
-    elif any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in path):
+    elif not (path.isascii() and path.isprintable()) and any(
+        unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in path
+    ):
         reason = "holds control or invisible characters"
     elif unicodedata.normalize("NFC", path) != path:
         reason = "is not in Unicode's composed form (NFC)"

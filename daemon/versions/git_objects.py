@@ -123,6 +123,7 @@ class ObjectReader:
         self._repo = repo
         self._lock = threading.Lock()
         self._trees: dict[bytes, HarnessTree] = {}
+        self._folders: dict[bytes, dict[str, str]] = {}
 
     def commit(self, commit_id: str) -> Commit:
         found = self._get(ObjectID(commit_id.encode()))
@@ -201,28 +202,33 @@ class ObjectReader:
         """The tree below `harness/`, bounded and checked; releases that share it share the object."""
         known = self._trees.get(tree_id)
         if known is None:
-            files: dict[str, str] = {}
-            self._collect(tree_id, "", files, 0)
-            known = HarnessTree(files)
+            known = HarnessTree(self._files(tree_id, 0))
             check_tree(known)
             self._trees[tree_id] = known
         return known
 
-    def _collect(self, tree_id: ObjectID, prefix: str, files: dict[str, str], depth: int) -> None:
+    def _files(self, tree_id: ObjectID, depth: int) -> dict[str, str]:
+        """Relative path → text; folders that releases share are read once."""
+        known = self._folders.get(tree_id)
+        if known is not None:
+            return known
+        files: dict[str, str] = {}
         for entry in self.tree(tree_id).items():
             if entry.path is None or entry.mode is None or entry.sha is None:
                 continue
             try:
-                path = prefix + entry.path.decode()
+                name = entry.path.decode()
                 if entry.mode == _TREE_MODE and depth < _MAX_DEPTH:
-                    self._collect(entry.sha, path + "/", files, depth + 1)
+                    files.update({f"{name}/{path}": text for path, text in self._files(entry.sha, depth + 1).items()})
                     continue
                 data = self.blob(entry.sha)
                 if entry.mode != _FILE_MODE or len(data) > MAX_FILE_BYTES or len(files) >= MAX_FILES:
-                    raise DataError(f"The harness file {path} is a link, is executable, or is too large.", "Run `reef fsck`.")
-                files[path] = data.decode()
+                    raise DataError(f"The harness file {name} is a link, is executable, or is too large.", "Run `reef fsck`.")
+                files[name] = data.decode()
             except UnicodeDecodeError as error:
-                raise DataError(f"The harness file {prefix}{entry.path!r} is not UTF-8.", "Run `reef fsck`.") from error
+                raise DataError(f"The harness file {entry.path!r} is not UTF-8.", "Run `reef fsck`.") from error
+        self._folders[tree_id] = files
+        return files
 
     def pointers(self, commit_id: str) -> dict[str, LFSPointer | None]:
         """Name → LFS pointer below `lora/`; None where the file is no pointer."""
