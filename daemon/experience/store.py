@@ -201,7 +201,7 @@ class Store:
                 connection.close()
         if not found:
             return session
-        key, reply = max(found, key=lambda row: wanted.index(row[1]) if row[1] in wanted else -1)
+        key, reply = max(reversed(found), key=lambda row: wanted.index(row[1]) if row[1] in wanted else -1)
         self._index.warm(scenario, key, reply)
         return str(key)
 
