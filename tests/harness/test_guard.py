@@ -82,6 +82,6 @@ def test_only_what_is_new_counts() -> None:
 
 @pytest.mark.parametrize("unit", ["a", "aB3", "| ", "ignore ", "/.ss", "\u200b", "x://", "'", "sudo", "https://a "])
 def test_a_hostile_text_cannot_stall_it(unit: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     reasons((unit * 120_000)[:120_000])
-    assert time.monotonic() - started < 8
+    assert time.process_time() - started < 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,60 @@ def test_held_and_rejected_cannot_be_rolled_back_to(repository: Repository, tmp_
     assert [release.id for release in repository.rejected("default")] == ["r5", "r4"]
     assert held.manifest.lora_id is not None and not repository.weights.path_of(held.manifest.lora_id).exists()
     assert fsck(Repository(repository.path)) == []
+
+
+def test_a_promotion_killed_after_the_head_moved_is_finished_at_the_next_start(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = repository.hold(repository.prepare(draft(tree(rules="- b"))))
+
+    def killed(name: str) -> None:
+        if name == "publish.head-moved":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("daemon.versions.repository.failpoint", killed)
+    with pytest.raises(KeyboardInterrupt):
+        publish(repository, promote(repository, "default", held.id, who="owner"))
+    assert repository.held("default") == []  # even before anything is tidied
+    again = Repository(repository.path)
+    assert [release.id for release in again.chain("default")][:2] == ["r5", "r3"]
+    assert not (repository.path / "refs/reef/scenarios/default/held/r4").exists()
+    assert fsck(again) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_order_of_operations_keeps_the_chain_whole(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    repository = Repository(tmp_path / "versions.git")
+    served = [repository.publish(draft(), None).content_id]  # what should have served, oldest first
+    for step in range(25):
+        harness = tree(rules=f"- {chance.randrange(4)}")
+        choice = chance.choice(["publish", "rollback", "undo", "hold", "promote", "reject"])
+        try:
+            if choice in ("hold", "reject"):
+                prepared = repository.prepare(draft(harness, records=(f"rec_{step}",)))
+                repository.hold(prepared) if choice == "hold" else repository.reject(prepared)
+                continue
+            held = repository.held("default")
+            if choice == "promote":
+                drafted = promote(repository, "default", held[0].id if held else "r999", who="owner")
+                expected = held[0].content_id
+            elif choice == "rollback":
+                target = chance.choice(repository.chain("default"))
+                drafted, expected = rollback(repository, "default", target.id, who="owner"), target.content_id
+            elif choice == "undo":
+                drafted, expected = undo(repository, "default", who="owner"), served[-2] if len(served) > 1 else ""
+            else:
+                drafted, expected = draft(harness, records=(f"rec_{step}",)), ""
+            published = publish(repository, drafted)
+        except (Conflict, NotFound):
+            continue
+        assert expected in ("", published.content_id)
+        served.append(published.content_id)
+    assert [release.content_id for release in repository.chain("default")] == served[::-1]
+    again = Repository(tmp_path / "versions.git")
+    assert again.chain("default") == repository.chain("default")
+    assert again.held("default") == repository.held("default")
+    assert fsck(again) == []
+    numbers = [release.manifest.number for release in again.chain("default")]
+    assert numbers == sorted(set(numbers), reverse=True)
