@@ -52,9 +52,9 @@ def _serve(home: Home, serve_file: Path | None, port: int | None) -> int:
 
 
 def _fsck(home: Home, *, json_output: bool) -> int:
-    from daemon.checks import fsck
+    from daemon.checks import run_fsck
 
-    return fsck(home, json_output=json_output)
+    return run_fsck(home, json_output=json_output)
 
 
 def _doctor(home: Home, serve_file: Path | None, *, json_output: bool) -> int:

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from daemon import logs
 from daemon.app import build_app
 from daemon.engine.factory import make_engine
+from daemon.evolution.schedule import Scheduler
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.security import Names
 from daemon.instance import Instance
@@ -58,7 +59,12 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                         "started_at": services.started_at,
                     }
                 )
-                tasks = [asyncio.create_task(sweep_forever(services.serving)), asyncio.create_task(watch(source, services, names))]
+                scheduler = Scheduler(services.runner, services.serving, services.reader, services.runs, lambda: services.config)
+                tasks = [
+                    asyncio.create_task(sweep_forever(services.serving)),
+                    asyncio.create_task(watch(source, services, names)),
+                    asyncio.create_task(scheduler.run_forever()),
+                ]
                 try:
                     await _serve(server, listener, services, gateway)
                 finally:
@@ -82,9 +88,11 @@ async def _serve(server: Server, listener: socket.socket, services: Services, ga
     stopping.cancel()
     services.stopping.set()
     server.should_exit = True
+    ending = asyncio.create_task(services.runner.stop())
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(services.serving.activity.wait_free(), _DRAIN_S)
     await gateway.stop()
+    await ending
     await running
     _log.info("Reef stopped")
 

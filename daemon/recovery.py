@@ -9,10 +9,11 @@ import asyncio
 import logging
 
 from daemon.errors import ReefError
+from daemon.evolution.publish import engine_settings, facts_of
 from daemon.records import DEFAULT_SCENARIO
 from daemon.services import Services
 from daemon.serving.releases import RepositoryReleases, base_facts
-from daemon.versions.manifest import Operation
+from daemon.versions.manifest import BaseModelFacts, Operation
 from daemon.versions.release import Draft, Release
 
 _log = logging.getLogger("reef.recovery")
@@ -23,12 +24,11 @@ async def recover(services: Services, releases: RepositoryReleases) -> None:
 
     A scenario that cannot serve is left out, with a warning for the owner; the others go on.
     """
+    for run_id in await asyncio.wrap_future(services.runs.fail_unfinished("The daemon stopped while it ran.")):
+        _log.warning("The run %s ended with the daemon; its experience is free again", run_id)
     for name in await asyncio.to_thread(services.repository.scenarios):
         try:
-            release = await asyncio.to_thread(_head_for_base, services, name)
-            if release is not None:
-                await services.serving.install(await releases.of(release))
-                await asyncio.wrap_future(services.store.create_scenario(name))
+            await _recover_scenario(services, releases, name)
         except ReefError as error:
             _log.error("The scenario %s cannot serve: %s", name, error)
             services.warnings.append(f"The scenario {name} does not serve: {error}")
@@ -39,16 +39,32 @@ async def recover(services: Services, releases: RepositoryReleases) -> None:
             await services.scenarios.ensure(name)
 
 
-def _head_for_base(services: Services, scenario: str) -> Release | None:
-    """The head; on another base model than the served one, a new release without the old LoRA."""
-    head = services.repository.head(scenario)
-    if head is None:
-        return None
-    base = base_facts(services.engine.model)
+async def _recover_scenario(services: Services, releases: RepositoryReleases, name: str) -> None:
+    """Repair SQLite's view of the chain, then serve its head."""
+    chain = await asyncio.to_thread(services.repository.chain, name)
+    if not chain:
+        return
+    await asyncio.wrap_future(services.store.create_scenario(name))
+    missing = await asyncio.wrap_future(services.log.rebuild(name, [facts_of(release) for release in reversed(chain)]))
+    if missing:
+        _log.warning("%s: %d releases were missing from the log and were added", name, missing)
+    head, base = chain[0], base_facts(services.engine.model)
     if head.manifest.base.same_weights(base):
-        return head
+        await services.serving.install(await releases.of(head))
+    else:
+        await services.publisher.publish(_for_base(head, base, services), head.id)
+
+
+def _for_base(head: Release, base: BaseModelFacts, services: Services) -> Draft:
+    """The head's content on the base model that serves now, without the LoRA, which was made for another."""
     taken_off = ", LoRA taken off" if head.lora is not None else ""
     change = f"base model {head.manifest.base.model} → {base.model}{taken_off}"
-    draft = Draft(scenario=scenario, operation=Operation.RECOVERY, base=base, harness=head.tree, change=change, who="daemon")
-    _log.warning("%s: %s", scenario, change)
-    return services.repository.publish(draft, expected_head=head.id)
+    return Draft(
+        scenario=head.manifest.scenario,
+        operation=Operation.RECOVERY,
+        base=base,
+        harness=head.tree,
+        change=change,
+        engine=engine_settings(services.engine.model),
+        who="daemon",
+    )

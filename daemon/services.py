@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from daemon.config import Config
 from daemon.config_load import LoadedConfig
 from daemon.engine.base import Engine
+from daemon.evolution.publish import Publisher
+from daemon.evolution.runner import Runner
+from daemon.experience.operations import OperationLog
 from daemon.experience.reader import Reader
+from daemon.experience.runs import RunStore
 from daemon.experience.store import Store
 from daemon.paths import Home
 from daemon.serving.scenarios import Scenarios
@@ -33,6 +37,10 @@ class Services:
     serving: Serving
     scenarios: Scenarios
     tokens: Tokens
+    log: OperationLog
+    runs: RunStore
+    publisher: Publisher
+    runner: Runner
     warnings: list[str] = field(default_factory=list)  # what the owner should know: a restart is needed, a file is refused
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 

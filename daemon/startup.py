@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.metadata
 import time
 from collections.abc import AsyncIterator
 
+from daemon import __version__
 from daemon.config_load import LoadedConfig
 from daemon.engine.base import Engine
+from daemon.evolution.publish import Publisher
+from daemon.evolution.runner import Runner
+from daemon.experience.operations import OperationLog
 from daemon.experience.reader import Reader
+from daemon.experience.runs import RunStore
 from daemon.experience.store import Store
 from daemon.paths import Home
 from daemon.recovery import recover
@@ -38,10 +42,15 @@ async def services_for(home: Home, loaded: LoadedConfig, engine: Engine, base_ur
         await engine.start()
         releases = RepositoryReleases(repository, home.loras)
         serving = Serving(engine, releases, idle_s=config.learn.idle_s)
+        log, runs = OperationLog(store, reader), RunStore(store, reader)
+        publisher = Publisher(repository, releases, serving, engine, log)
+        runner = Runner(home, engine, serving, repository, runs, publisher, tokens)
+        runner.configure(config, base_url, loaded.search_paths)
+        stack.push_async_callback(runner.stop)
         services = Services(
             home=home,
             loaded=loaded,
-            version=importlib.metadata.version("reef-cli"),
+            version=__version__,
             started_at=time.time(),
             base_url=base_url,
             store=store,
@@ -49,8 +58,12 @@ async def services_for(home: Home, loaded: LoadedConfig, engine: Engine, base_ur
             engine=engine,
             repository=repository,
             serving=serving,
-            scenarios=Scenarios(repository, releases, store, serving, engine),
+            scenarios=Scenarios(repository, releases, store, serving, engine, log),
             tokens=tokens,
+            log=log,
+            runs=runs,
+            publisher=publisher,
+            runner=runner,
         )
         await recover(services, releases)
         yield services

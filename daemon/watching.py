@@ -57,6 +57,7 @@ async def reload(source: ConfigSource, services: Services, names: Names) -> None
     needs_restart = [*restart_needed(old, new), *(name for name in _AT_START if name in changed(old, new))]
     services.loaded = loaded
     services.serving.idle_s = new.learn.idle_s
+    services.runner.configure(new, services.base_url, loaded.search_paths)
     names.allow(new.server.allowed_hosts, new.server.allowed_origins)
     if needs_restart:
         _warn(services, f"Configuration changed in {', '.join(needs_restart)}: restart the daemon for that (reef down, reef up).")

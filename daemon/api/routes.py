@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
+from daemon.api.evaluation import EvaluationRoutes
+from daemon.api.harness import HarnessRoutes
+from daemon.api.records import RecordRoutes
+from daemon.api.releases import ReleaseRoutes
+from daemon.api.report import ReportRoutes
+from daemon.api.runs import RunRoutes
+from daemon.api.scenarios import ScenarioRoutes
+from daemon.api.sessions import SessionRoutes
 from daemon.api.status import StatusRoutes
 from daemon.services import Services
 
 
 def all_routes(services: Services) -> list[Route]:
-    return [*StatusRoutes(services).routes()]
+    return [
+        *StatusRoutes(services).routes(),
+        *ReportRoutes(services).routes(),
+        *RecordRoutes(services).routes(),
+        *SessionRoutes(services).routes(),
+        *ScenarioRoutes(services).routes(),
+        *ReleaseRoutes(services).routes(),
+        *RunRoutes(services).routes(),
+        *EvaluationRoutes(services).routes(),
+        *HarnessRoutes(services).routes(),
+    ]

@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daemon.api.runs import run_view
+from daemon.experience.runs import RunStatus
 from daemon.gateway.errors import json_response
 from daemon.records import JSON, JSONObject
 from daemon.services import Services
@@ -74,6 +76,7 @@ class StatusRoutes:
         for name, head in sorted(services.serving.heads.items()):
             counts = services.reader.counts(name)
             release = services.repository.head(name)
+            latest = next(iter(services.runs.list(name, limit=1)), None)
             found.append(
                 {
                     "name": name,
@@ -89,6 +92,8 @@ class StatusRoutes:
                     "last_sequence": counts.last_sequence,
                     "idle_s": round(services.serving.activity.idle_s(name), 1),
                     "recipe": services.config.for_scenario(name).reef.recipe,
+                    "run": run_view(latest) if latest is not None and latest.status is RunStatus.RUNNING else None,
+                    "last_failure": run_view(latest) if latest is not None and latest.status is RunStatus.FAILED else None,
                 }
             )
         return found

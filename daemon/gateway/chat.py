@@ -14,10 +14,10 @@ from daemon.gateway.body import read_json
 from daemon.gateway.call import Call
 from daemon.gateway.errors import Shape, error_object, json_response
 from daemon.gateway.exchange import Done, Exchange, Failed, Piece, Step
-from daemon.gateway.gateway import Gateway, Place, release_headers
+from daemon.gateway.gateway import Gateway, Place, Starter, release_headers
 from daemon.gateway.sse import DONE, KEEP_ALIVE, KEEP_ALIVE_S, EventStream, Frames, data_frame, finish_or_abort
 from daemon.gateway.wire_chat import ChatReply, parse
-from daemon.records import Inference, JSONObject, Usage
+from daemon.records import Inference, Usage
 
 PATH = "/v1/chat/completions"
 
@@ -35,39 +35,42 @@ class ChatRoutes:
     async def complete(self, request: Request) -> ASGIApp:
         call = parse(await read_json(request))
         place = await self._gateway.place(call, request)
-        if call.stream:
-            return await self._stream(call, place)
-        return await self._whole(request, call, place)
+        return await answer(self._gateway, request, call, place)
 
-    async def _whole(self, request: Request, call: Call, place: Place) -> Response:
-        records: list[Inference] = []
-        headers: dict[str, str] = {}
-        for _ in range(call.choices):
-            exchange = await self._gateway.start(call, place)
-            headers = headers or release_headers(exchange.snapshot)
-            end = await finish_or_abort(request.receive, exchange)
-            if isinstance(end, Failed):
-                raise end.error
-            records.append(end.inference)
-        first = records[0]
-        choices = [(record.reply, record.finish_reason) for record in records]
-        reply = ChatReply(reply_id(first.id), call.model, first.release_id)
-        body = reply.completion(choices, total_usage(records), receipts(records))
-        return json_response(body, headers={**headers, "x-reef-agent-record-id": first.id})
 
-    async def _stream(self, call: Call, place: Place) -> EventStream:
-        exchange = await self._gateway.start(call, place)
-        first = await exchange.next(KEEP_ALIVE_S)
-        if isinstance(first, Failed):
-            raise first.error
-        return EventStream(_ChatFrames(self._gateway, call, place, exchange, first), release_headers(exchange.snapshot))
+async def answer(starter: Starter, request: Request, call: Call, place: Place) -> ASGIApp:
+    """The response to a parsed call, streamed if it asks for that."""
+    if not call.stream:
+        return await _whole(starter, request, call, place)
+    exchange = await starter.start(call, place)
+    first = await exchange.next(KEEP_ALIVE_S)
+    if isinstance(first, Failed):
+        raise first.error
+    return EventStream(_ChatFrames(starter, call, place, exchange, first), release_headers(exchange.snapshot))
+
+
+async def _whole(starter: Starter, request: Request, call: Call, place: Place) -> Response:
+    records: list[Inference] = []
+    headers: dict[str, str] = {}
+    for _ in range(call.choices):
+        exchange = await starter.start(call, place)
+        headers = headers or release_headers(exchange.snapshot)
+        end = await finish_or_abort(request.receive, exchange)
+        if isinstance(end, Failed):
+            raise end.error
+        records.append(end.inference)
+    first = records[0]
+    choices = [(record.reply, record.finish_reason) for record in records]
+    reply = ChatReply(reply_id(first.id), call.model, first.release_id)
+    body = reply.completion(choices, total_usage(records), starter.added(records))
+    return json_response(body, headers={**headers, **starter.headers(records)})
 
 
 class _ChatFrames(Frames):
     """The chunks of one streamed completion; further choices follow one another."""
 
-    def __init__(self, gateway: Gateway, call: Call, place: Place, exchange: Exchange, first: Step | None) -> None:
-        self._gateway = gateway
+    def __init__(self, starter: Starter, call: Call, place: Place, exchange: Exchange, first: Step | None) -> None:
+        self._starter = starter
         self._call = call
         self._place = place
         self._exchange = exchange
@@ -91,7 +94,7 @@ class _ChatFrames(Frames):
                 return
         if self._call.include_usage:
             yield data_frame(reply.usage_chunk(total_usage(records)))
-        yield data_frame(reply.receipt_chunk(receipts(records)))
+        yield data_frame(reply.receipt_chunk(self._starter.added(records)))
         yield DONE
 
     async def _choice(self, reply: ChatReply, index: int, records: list[Inference]) -> AsyncIterator[bytes]:
@@ -99,7 +102,7 @@ class _ChatFrames(Frames):
         step, self._first = self._first, None
         if index:
             try:
-                self._exchange = await self._gateway.start(self._call, self._place)
+                self._exchange = await self._starter.start(self._call, self._place)
             except ReefError as error:
                 yield data_frame(error_object(error, Shape.OPENAI))
                 return
@@ -119,7 +122,7 @@ class _ChatFrames(Frames):
                     return
                 case Failed(failure, recorded):
                     body = error_object(failure, Shape.OPENAI)
-                    yield data_frame({**body, "reef": receipts([recorded])} if recorded else body)
+                    yield data_frame({**body, "reef": self._starter.added([recorded])} if recorded else body)
                     return
             step = await self._exchange.next(KEEP_ALIVE_S)
 
@@ -133,11 +136,3 @@ def total_usage(records: list[Inference]) -> Usage:
     """Prompt tokens count once, completions add up."""
     first = records[0].usage
     return Usage(first.prompt_tokens, sum(record.usage.completion_tokens for record in records), first.cached_tokens)
-
-
-def receipts(records: list[Inference]) -> JSONObject:
-    found: JSONObject = {"agent_record_id": records[0].id, "release_id": records[0].release_id}
-    if len(records) > 1:
-        found["agent_record_ids"] = [record.id for record in records]
-    return found
-

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from starlette.requests import Request
@@ -18,7 +19,7 @@ from daemon.experience.grouping import SessionMatch, identify
 from daemon.gateway.call import Call
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.wire_chat import engine_messages
-from daemon.records import DEFAULT_SCENARIO, Inference, Message, new_id
+from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, Message, new_id
 from daemon.services import Services
 from daemon.serving.serving import Lease
 from daemon.serving.snapshot import Snapshot
@@ -42,6 +43,21 @@ class Place:
         return self.match.session
 
 
+class Starter(ABC):
+    """Begins generations for a wire, and says what Reef adds to its replies."""
+
+    @abstractmethod
+    async def start(self, call: Call, place: Place) -> Exchange: ...
+
+    @abstractmethod
+    def added(self, records: Sequence[Inference]) -> JSONObject:
+        """The `reef` object of a reply; `records` has one entry a choice."""
+
+    @abstractmethod
+    def headers(self, records: Sequence[Inference]) -> dict[str, str]:
+        """Headers of a reply that is not streamed, beside those that name the release."""
+
+
 class StoreRecorder(Recorder):
     """Records into the experience store; secrets are taken out there."""
 
@@ -58,7 +74,7 @@ class StoreRecorder(Recorder):
         return inference
 
 
-class Gateway:
+class Gateway(Starter):
     """Admits live requests. Lives on the event loop."""
 
     def __init__(self, services: Services) -> None:
@@ -107,11 +123,21 @@ class Gateway:
             self._recorder,
             lease,
             engine_request(call, lease.snapshot, Priority.LIVE),
-            self._draft(call, place, lease),
+            draft(call, place, lease, self.model.id),
         )
         self._running.add(exchange)
         exchange.task.add_done_callback(lambda _: self._running.discard(exchange))
         return exchange
+
+    def added(self, records: Sequence[Inference]) -> JSONObject:
+        """The receipts: every record is on disk by now."""
+        found: JSONObject = {"agent_record_id": records[0].id, "release_id": records[0].release_id}
+        if len(records) > 1:
+            found["agent_record_ids"] = [record.id for record in records]
+        return found
+
+    def headers(self, records: Sequence[Inference]) -> dict[str, str]:
+        return {"x-reef-agent-record-id": records[0].id}
 
     async def stop(self) -> None:
         """End what is running; it is recorded as aborted."""
@@ -139,27 +165,29 @@ class Gateway:
             message = f"The scenario {scenario} stands on {head.release_id}, not on {wanted}."
             raise Conflict(message, f"Leave out x-reef-release-id, or ask for the model {self.model.id}@{wanted}.")
 
-    def _draft(self, call: Call, place: Place, lease: Lease) -> Inference:
-        snapshot = lease.snapshot
-        effective = snapshot.hints.apply(call.messages)
-        return Inference(
-            id=new_id("rec"),
-            scenario=place.scenario,
-            session=place.session,
-            created_at=time.time(),
-            release_id=snapshot.release_id,
-            lora_id=snapshot.lora.id if snapshot.lora is not None else None,
-            model=self.model.id,
-            wire=call.wire,
-            messages=call.messages,
-            effective_messages=None if effective == call.messages else effective,
-            reply={},
-            finish_reason="",
-            kind=place.match.kind,
-            sampling=call.sampling.resolve(snapshot.hints.sampling),
-            request=call.request,
-            tags=place.tags,
-        )
+
+def draft(call: Call, place: Place, lease: Lease, model: str) -> Inference:
+    """The record of one generation, as far as it is known before the reply."""
+    snapshot = lease.snapshot
+    effective = snapshot.hints.apply(call.messages)
+    return Inference(
+        id=new_id("rec"),
+        scenario=place.scenario,
+        session=place.session,
+        created_at=time.time(),
+        release_id=snapshot.release_id,
+        lora_id=snapshot.lora.id if snapshot.lora is not None else None,
+        model=model,
+        wire=call.wire,
+        messages=call.messages,
+        effective_messages=None if effective == call.messages else effective,
+        reply={},
+        finish_reason="",
+        kind=place.match.kind,
+        sampling=call.sampling.resolve(snapshot.hints.sampling),
+        request=call.request,
+        tags=place.tags,
+    )
 
 
 def engine_request(call: Call, snapshot: Snapshot, priority: Priority) -> GenerateRequest:

@@ -124,4 +124,3 @@ def _check_body(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         raise UnsupportedMediaType(f"The content type is {kind or 'missing'!r}.", "Send 'Content-Type: application/json'.")
-

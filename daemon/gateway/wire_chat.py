@@ -40,7 +40,7 @@ def parse(body: JSONObject) -> Call:
         messages=_messages(body),
         sampling=_sampling(body),
         max_tokens=_max_tokens(body),
-        tools=_tools(body),
+        tools=parse_tools(body),
         stream=boolean(body, "stream"),
         include_usage=boolean(options, "include_usage"),
         choices=integer(body, "n", 1, MAX_CHOICES) or 1,
@@ -100,7 +100,7 @@ def check_message(message: JSON, name: str) -> Message:
     return message
 
 
-def _tools(body: JSONObject) -> tuple[JSONObject, ...]:
+def parse_tools(body: JSONObject) -> tuple[JSONObject, ...]:
     """The function tools; other types (`web_search`, `custom`, …) are skipped."""
     tools: list[JSONObject] = []
     for index, tool in enumerate(array(body, "tools")):

@@ -6,13 +6,9 @@ import asyncio
 from collections import OrderedDict
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from daemon.engine.base import LoRA, ModelInfo
-from daemon.errors import DataError
-from daemon.harness_tree import SERVING_HINTS_PATH
+from daemon.harness.hints import read_hints
 from daemon.serving.snapshot import ReleaseSource, Snapshot
-from daemon.serving_hints import ServingHints
 from daemon.versions.manifest import BaseModelFacts
 from daemon.versions.release import Release
 from daemon.versions.repository import Repository
@@ -46,25 +42,11 @@ class RepositoryReleases(ReleaseSource):
         """The snapshot of `release`, its LoRA checked out and verified."""
         path = await asyncio.to_thread(self._repository.checkout_lora, release, self._loras)
         lora = LoRA(release.lora.id, path) if path is not None and release.lora is not None else None
-        snapshot = Snapshot(release.manifest.scenario, release.id, lora, hints_of(release), release.content_id)
+        snapshot = Snapshot(release.manifest.scenario, release.id, lora, read_hints(release.tree), release.content_id)
         self._kept[snapshot.scenario, snapshot.release_id] = snapshot
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
         return snapshot
-
-
-def hints_of(release: Release) -> ServingHints:
-    """The serving hints of a release's harness; empty where it has none."""
-    text = release.tree.files.get(SERVING_HINTS_PATH)
-    if text is None:
-        return ServingHints()
-    try:
-        return ServingHints.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        message = f"{SERVING_HINTS_PATH} of {release.id} does not hold: {where}: {first['msg']}."
-        raise DataError(message, "Roll back to an earlier release: reef rollback.") from error
 
 
 def base_facts(model: ModelInfo) -> BaseModelFacts:

@@ -7,6 +7,7 @@ import asyncio
 from daemon.config import SCENARIO_NAME
 from daemon.engine.base import Engine
 from daemon.errors import BadRequest, Conflict
+from daemon.experience.operations import OperationLog, ReleaseFacts
 from daemon.experience.store import Store
 from daemon.records import JSONObject
 from daemon.serving.releases import RepositoryReleases, base_facts
@@ -19,12 +20,15 @@ from daemon.versions.repository import Repository
 class Scenarios:
     """Creates scenarios, one at a time."""
 
-    def __init__(self, repository: Repository, releases: RepositoryReleases, store: Store, serving: Serving, engine: Engine) -> None:
+    def __init__(
+        self, repository: Repository, releases: RepositoryReleases, store: Store, serving: Serving, engine: Engine, log: OperationLog
+    ) -> None:
         self._repository = repository
         self._releases = releases
         self._store = store
         self._serving = serving
         self._engine = engine
+        self._log = log
         self._creating = asyncio.Lock()
 
     async def ensure(self, name: str) -> bool:
@@ -42,6 +46,7 @@ class Scenarios:
                 return False
             release = await asyncio.to_thread(self._first_release, name)
             await asyncio.wrap_future(self._store.create_scenario(name))
+            await asyncio.wrap_future(self._log.published(name, _facts(release), None, {"change": release.manifest.change}))
             await self._serving.install(await self._releases.of(release))
             return True
 
@@ -64,6 +69,11 @@ class Scenarios:
             if head is None:
                 raise
             return head
+
+
+def _facts(release: Release) -> ReleaseFacts:
+    manifest = release.manifest
+    return ReleaseFacts(manifest.release_id, manifest.operation.value, manifest.lora_id, (), manifest.created_at, who=manifest.who)
 
 
 def check_scenario_name(name: str) -> None:

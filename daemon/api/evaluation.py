@@ -1,0 +1,127 @@
+"""Inference for a named candidate or release, for a run's token: after all live requests, and never in the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from daemon.api.views import tokens_view
+from daemon.engine.base import Priority
+from daemon.errors import BadRequest, Forbidden
+from daemon.experience.grouping import SessionMatch
+from daemon.gateway.body import read_json
+from daemon.gateway.call import Call
+from daemon.gateway.chat import answer
+from daemon.gateway.errors import json_response
+from daemon.gateway.exchange import Exchange, Recorder
+from daemon.gateway.fields import array, bad, boolean, required_text, text
+from daemon.gateway.gateway import Place, Starter, draft, engine_request
+from daemon.gateway.security import caller_of
+from daemon.gateway.wire_chat import check_message, engine_messages, parse, parse_tools
+from daemon.records import Inference, JSONObject
+from daemon.services import Services
+from daemon.tokens import Caller, Role
+
+_BASE = "/reef/scenarios/{scenario}/evaluation/{candidate}/v1"
+
+
+class _Unrecorded(Recorder):
+    async def record(self, inference: Inference) -> Inference:
+        return inference
+
+
+class _CandidateStarter(Starter):
+    """Generates on one candidate, at the priority of evaluation."""
+
+    def __init__(self, services: Services, candidate: str, run_id: str) -> None:
+        self._services = services
+        self._candidate = candidate
+        self._run_id = run_id
+
+    async def start(self, call: Call, place: Place) -> Exchange:
+        services = self._services
+        lease = await services.serving.borrow(place.scenario, self._candidate, self._run_id)
+        request = engine_request(call, lease.snapshot, Priority.EVALUATION)
+        return Exchange(services.engine, _Unrecorded(), lease, request, draft(call, place, lease, services.engine.model.id))
+
+    def added(self, records: Sequence[Inference]) -> JSONObject:
+        """Token ids and log-probabilities, and no receipt: nothing was stored."""
+        return {"release_id": records[0].release_id, "tokens": tokens_view(records[0])}
+
+    def headers(self, records: Sequence[Inference]) -> dict[str, str]:
+        return {}
+
+
+class EvaluationRoutes:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(f"{_BASE}/chat/completions", self.chat, methods=["POST"]),
+            Route(f"{_BASE}/score", self.score, methods=["POST"]),
+            Route(f"{_BASE}/render", self.render, methods=["POST"]),
+            Route(f"{_BASE}/tokenize", self.tokenize, methods=["POST"]),
+        ]
+
+    async def chat(self, request: Request) -> ASGIApp:
+        scenario, candidate, caller = _target(request)
+        body = await read_json(request)
+        call = parse({**body, "model": body.get("model") or self._services.engine.model.id})
+        place = Place(scenario, SessionMatch(caller.run_id or "evaluation", True))
+        return await answer(_CandidateStarter(self._services, candidate, caller.run_id), request, call, place)
+
+    async def score(self, request: Request) -> Response:
+        """`tokens`, or `text` → log-probability of each token but the first."""
+        scenario, candidate, caller = _target(request)
+        body = await read_json(request)
+        engine = self._services.engine
+        given = text(body, "text")
+        tokens = _tokens(body) if given is None else await engine.tokenize(given, special=boolean(body, "special"))
+        if not tokens:
+            raise BadRequest("There is nothing to score.", "Send tokens or text.", param="tokens")
+        lease = await self._services.serving.borrow(scenario, candidate, caller.run_id)
+        try:
+            logprobs = await engine.score(tokens, lease.snapshot.lora, priority=Priority.EVALUATION)
+        finally:
+            lease.release()
+        return json_response({"logprobs": list(logprobs)})
+
+    async def render(self, request: Request) -> Response:
+        """Token ids of a conversation under the model's own template; no serving hints are added."""
+        _target(request)
+        body = await read_json(request)
+        messages = engine_messages(check_message(message, f"messages[{index}]") for index, message in enumerate(array(body, "messages")))
+        prompt = boolean(body, "add_generation_prompt") if "add_generation_prompt" in body else True
+        tokens = await self._services.engine.render(messages, parse_tools(body), add_generation_prompt=prompt)
+        return json_response({"tokens": list(tokens)})
+
+    async def tokenize(self, request: Request) -> Response:
+        _target(request)
+        body = await read_json(request)
+        given = body.get("text")
+        if given == "":
+            return json_response({"tokens": []})
+        tokens = await self._services.engine.tokenize(required_text(body, "text"), special=boolean(body, "special"))
+        return json_response({"tokens": list(tokens)})
+
+
+def _target(request: Request) -> tuple[str, str, Caller]:
+    """Scenario, candidate and caller. The middleware keeps a run's token to its own scenario."""
+    caller = caller_of(request)
+    if caller.role is Role.CLIENT:
+        raise Forbidden("Evaluation needs a run's token or the owner's.", "Agents use /v1/chat/completions.")
+    return str(request.path_params["scenario"]), str(request.path_params["candidate"]), caller
+
+
+def _tokens(body: JSONObject) -> list[int]:
+    tokens: list[int] = []
+    for token in array(body, "tokens"):
+        if isinstance(token, bool) or not isinstance(token, int) or token < 0:
+            raise bad("tokens", "an array of token ids", token)
+        tokens.append(token)
+    return tokens

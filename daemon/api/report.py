@@ -1,0 +1,82 @@
+"""POST /reef/report: feedback on receipts. 200 means stored."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon.api.common import known_scenario
+from daemon.errors import BadRequest, NotFound
+from daemon.gateway.body import read_json
+from daemon.gateway.errors import json_response
+from daemon.gateway.fields import an_object, bad, text, texts
+from daemon.records import DEFAULT_SCENARIO, JSON, JSONObject, Report, new_id
+from daemon.services import Services
+
+_LIMIT_BYTES = 4 << 20
+_MAX_REFERENCES = 1000
+_MAX_ID_CHARACTERS = 200
+
+
+class ReportRoutes:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def routes(self) -> list[Route]:
+        return [Route("/reef/report", self.report, methods=["POST"])]
+
+    async def report(self, request: Request) -> Response:
+        body = await read_json(request, _LIMIT_BYTES)
+        references = texts(body, "references", most=_MAX_REFERENCES)
+        score, feedback = _score(body), _feedback(body.get("feedback"))
+        if score is None and feedback is None:
+            raise BadRequest(
+                "A report needs a score or feedback.", "Send score as a number, feedback as a text or an object.", param="score"
+            )
+        report = Report(
+            id=text(body, "agent_record_id", limit=_MAX_ID_CHARACTERS) or new_id("rep"),
+            scenario=await self._scenario(request, references),
+            created_at=time.time(),
+            references=references,
+            score=score,
+            feedback=feedback,
+            metadata=an_object(body, "metadata") or {},
+        )
+        await asyncio.wrap_future(self._services.store.append_report(report))
+        return json_response({"agent_record_id": report.id, "scenario": report.scenario, "request_type": "report"})
+
+    async def _scenario(self, request: Request, references: tuple[str, ...]) -> str:
+        """The one that the header names; else that of the first receipt; else the default one."""
+        named = request.headers.get("x-reef-scenario", "").strip()
+        if named:
+            return known_scenario(named, self._services)
+        if references:
+            try:
+                return (await asyncio.to_thread(self._services.reader.inference, references[0])).scenario
+            except NotFound:
+                return DEFAULT_SCENARIO  # where storing it will say which receipt is unknown
+        return DEFAULT_SCENARIO
+
+
+def _score(body: JSONObject) -> float | None:
+    value = body.get("score")
+    if value is None:
+        return None
+    try:
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise bad("score", "a finite number", value)
+    return number
+
+
+def _feedback(value: JSON) -> str | JSONObject | None:
+    if value is None or isinstance(value, str | dict):
+        return value or None
+    raise bad("feedback", "a text or an object", value)

@@ -1,0 +1,120 @@
+"""Scenarios: list, create, change, archive, what their recipe takes, and their operation log."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon.api.common import known_scenario, query_integer, query_optional_integer, require_owner, scenario_in_path
+from daemon.errors import BadRequest, Conflict
+from daemon.gateway.body import read_json
+from daemon.gateway.errors import json_response
+from daemon.gateway.fields import required_text, text
+from daemon.records import DEFAULT_SCENARIO, JSON, JSONObject
+from daemon.services import Services
+from daemon.serving.scenarios import check_scenario_name
+
+
+class ScenarioRoutes:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def routes(self) -> list[Route]:
+        base = "/reef/scenarios/{scenario}"
+        return [
+            Route("/reef/scenarios", self.list, methods=["GET"]),
+            Route("/reef/scenarios", self.create, methods=["POST"]),
+            Route(base, self.show, methods=["GET"]),
+            Route(base, self.archive, methods=["DELETE"]),
+            Route(f"{base}/contract", self.contract, methods=["GET"]),
+            Route(f"{base}/commits", self.commits, methods=["GET"]),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        found: list[JSON] = list(await asyncio.to_thread(lambda: [self._view(name) for name in sorted(self._services.serving.heads)]))
+        return json_response({"scenarios": found})
+
+    async def show(self, request: Request) -> Response:
+        return json_response(await asyncio.to_thread(self._view, scenario_in_path(request, self._services)))
+
+    async def create(self, request: Request) -> Response:
+        """201 for a new one, 200 if it stands."""
+        body = await read_json(request)
+        name, release, model = required_text(body, "name", limit=100), text(body, "release_id"), text(body, "model")
+        check_scenario_name(name)
+        served = self._services.engine.model.id
+        if model and model != served:
+            raise BadRequest(f"The model {model!r} is not served here.", f"Served: {served}.", param="model")
+        head = self._services.serving.head(name)
+        if release and (head is None or head.release_id != release):
+            stands = head.release_id if head is not None else "none"
+            raise Conflict(
+                f"{name} cannot start on {release}: its head is {stands}.",
+                "Leave out release_id.",
+            )
+        is_new = await self._services.scenarios.create(name, {})
+        return json_response(await asyncio.to_thread(self._view, name), 201 if is_new else 200)
+
+    async def archive(self, request: Request) -> Response:
+        """It serves no more; its experience and releases stay."""
+        require_owner(request, "Archiving a scenario")
+        name = scenario_in_path(request, self._services)
+        if name == DEFAULT_SCENARIO:
+            raise BadRequest("The default scenario cannot be archived.", "Plain clients need it.")
+        await asyncio.wrap_future(self._services.store.update_scenario(name, archived=True))
+        self._services.serving.remove(name)
+        return json_response({"name": name, "archived": True})
+
+    async def contract(self, request: Request) -> Response:
+        """What this scenario's recipe is, and what counts as feedback for it."""
+        name = scenario_in_path(request, self._services)
+        config = self._services.config.for_scenario(name)
+        return json_response(
+            {
+                "scenario": name,
+                "recipe": config.reef.recipe,
+                "settings": dict(config.reef.settings),
+                "mode": config.learn.mode,
+                "takes": {
+                    "score": "a finite number",
+                    "feedback": "a text, or an object with correction and note",
+                    "references": "receipts",
+                },
+            }
+        )
+
+    async def commits(self, request: Request) -> Response:
+        """The operation log, newest first; `next` is the `before` of the next page."""
+        name = scenario_in_path(request, self._services)
+        limit, before = query_integer(request, "limit", 50, 1, 200), query_optional_integer(request, "before")
+        found = await asyncio.to_thread(self._services.log.list, name, limit, before)
+        rows: list[JSON] = [
+            {
+                "id": row.id,
+                "at": row.at,
+                "operation": row.operation,
+                "before": row.before,
+                "after": row.after,
+                "who": row.who,
+                "detail": row.detail,
+            }
+            for row in found
+        ]
+        return json_response({"commits": rows, "next": found[-1].id if len(found) == limit else None})
+
+    def _view(self, name: str) -> JSONObject:
+        known_scenario(name, self._services)
+        head, counts = self._services.serving.heads[name], self._services.reader.counts(name)
+        return {
+            "name": name,
+            "release_id": head.release_id,
+            "content_id": head.content_id,
+            "model": self._services.engine.model.id,
+            "sessions": counts.sessions,
+            "records": counts.inferences,
+            "reports": counts.reports,
+            "imported": counts.imported,
+        }

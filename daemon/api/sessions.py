@@ -1,0 +1,51 @@
+"""Sessions: newest first, searchable; one with its turns and reports."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon.api.common import query_integer, query_optional_integer, scenario_in_path
+from daemon.api.views import session_view, turn_view
+from daemon.gateway.errors import json_response
+from daemon.records import JSON
+from daemon.services import Services
+
+
+class SessionRoutes:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def routes(self) -> list[Route]:
+        base = "/reef/scenarios/{scenario}/sessions"
+        return [
+            Route(base, self.list, methods=["GET"]),
+            Route(f"{base}/{{session}}", self.show, methods=["GET"]),
+            Route(f"{base}/{{session}}/update", self.update, methods=["POST"]),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        """`next` is the `before` of the next page; absent at the end."""
+        scenario = scenario_in_path(request, self._services)
+        limit = query_integer(request, "limit", 50, 1, 200)
+        before, words = query_optional_integer(request, "before"), request.query_params.get("q", "")[:1000]
+        found = await asyncio.to_thread(self._services.reader.sessions, scenario, limit, before, words)
+        sessions: list[JSON] = [session_view(summary) for summary in found]
+        return json_response({"sessions": sessions, "next": found[-1].last_sequence if len(found) == limit else None})
+
+    async def show(self, request: Request) -> Response:
+        scenario, session = scenario_in_path(request, self._services), str(request.path_params["session"])
+        view = await asyncio.to_thread(self._services.reader.session, session, scenario)
+        turns: list[JSON] = [turn_view(turn) for turn in view.turns]
+        return json_response({**session_view(view.summary), "turns": turns})
+
+    async def update(self, request: Request) -> Response:
+        """Let a session that is under way take the release that serves now with its next request."""
+        scenario, session = scenario_in_path(request, self._services), str(request.path_params["session"])
+        await asyncio.to_thread(self._services.reader.session, session, scenario)
+        self._services.serving.update_session(scenario, session)
+        head = self._services.serving.head(scenario)
+        return json_response({"session": session, "release_id": head.release_id if head is not None else None})

@@ -1,0 +1,57 @@
+"""`fsck`: everything stored, checked with the daemon up or down. It changes nothing."""
+
+from __future__ import annotations
+
+import json
+
+from daemon.errors import NotFound
+from daemon.experience.check import check, logged_releases
+from daemon.experience.reader import Reader
+from daemon.paths import Home
+from daemon.versions.fsck import LogFacts, Problem, Severity, fsck
+from daemon.versions.repository import Repository
+
+
+def run_fsck(home: Home, *, json_output: bool) -> int:
+    """Print what does not hold; 1 if anything is an error.
+
+    Raises:
+        NotFound: there is nothing to check.
+    """
+    if not home.versions.is_dir() and not home.database.is_file():
+        raise NotFound(f"There is nothing of Reef's in {home.root}.", "Set REEF_HOME, or begin with: reef init.")
+    problems = [*_releases(home), *_experience(home)]
+    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
+    if json_output:
+        rows = [{"severity": one.severity.value, "where": one.where, "message": one.message, "hint": one.hint} for one in problems]
+        print(json.dumps({"ok": not errors, "problems": rows}, indent=2))
+    else:
+        for problem in problems:
+            print(f"{problem.severity.value}: {problem.where}: {problem.message} {problem.hint}".rstrip())
+        print(f"{len(errors)} errors." if errors else "Everything holds.")
+    return 1 if errors else 0
+
+
+def _releases(home: Home) -> list[Problem]:
+    if not home.versions.is_dir():
+        return []
+    repository = Repository(home.versions)
+    try:
+        return fsck(repository, _facts(home))
+    finally:
+        repository.close()
+
+
+def _facts(home: Home) -> LogFacts | None:
+    if not home.database.is_file():
+        return None
+    reader = Reader(home.database)
+    try:
+        return LogFacts(logged_releases(reader), home.database)
+    finally:
+        reader.close()
+
+
+def _experience(home: Home) -> list[Problem]:
+    hint = "Restore a backup of the database."
+    return [Problem(Severity.ERROR, str(home.database), sentence, hint) for sentence in check(home.database)]
