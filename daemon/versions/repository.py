@@ -114,9 +114,9 @@ class Repository:
         return self.weights.check_out(stored, folder / f"{stored.sha256}.gguf") if stored else None
 
     def checkout_lora_folder(self, release: Release, folder: Path) -> Path | None:
-        """All files of the release's LoRA under their own names, verified, to train on from there."""
+        """Copies of all files of the release's LoRA under their own names, verified, to train on from there."""
         for stored in release.lora.files if release.lora else ():
-            self.weights.check_out(stored, folder / stored.name)
+            self.weights.check_out(stored, folder / stored.name, copy=True)
         return folder if release.lora else None
 
     # --- writing -----------------------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ def _create(path: Path) -> None:
         for folder in ("lfs/objects", "lfs/tmp", "reef/numbers"):
             (temporary / folder).mkdir(parents=True)
         write_atomic(temporary / "README", _README)
+        temporary.chmod(0o700)  # demonstrations and rules hold what the user said
         _fsync_all(temporary)
         try:
             os.rename(temporary, path)

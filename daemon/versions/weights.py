@@ -93,8 +93,10 @@ class WeightStore:
         path = self.path_of(stored.sha256)
         return path.is_file() and path.stat().st_size == stored.size_bytes and sha256_file(path) == stored.sha256
 
-    def check_out(self, stored: StoredFile, target: Path) -> Path:
-        """Make `target` hold the object: a hard link, or a copy on another file system. Verified by sha256 each time.
+    def check_out(self, stored: StoredFile, target: Path, *, copy: bool = False) -> Path:
+        """Make `target` hold the object, verified by sha256 each time: a hard link, or a copy on another file system.
+
+        With `copy` always a copy, for who might write into the file: a link would carry that into the store.
 
         Raises:
             DataError: the object is missing or altered. StorageError: `target` cannot be written.
@@ -105,12 +107,12 @@ class WeightStore:
         if not self.is_whole(stored):
             raise DataError(f"The weights {stored.name} (sha256 {stored.sha256}) were altered on disk.", "Run `reef fsck`.")
         try:
-            if target.is_file() and (target.samefile(source) or sha256_file(target) == stored.sha256):
+            if target.is_file() and not copy and (target.samefile(source) or sha256_file(target) == stored.sha256):
                 return target
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
             try:
-                _link_or_copy(source, temporary)
+                shutil.copyfile(source, temporary) if copy else _link_or_copy(source, temporary)
                 os.replace(temporary, target)
             finally:
                 temporary.unlink(missing_ok=True)

@@ -53,6 +53,10 @@ def test_the_lora_is_checked_out_verified(repository: Repository, tmp_path: Path
     path.write_bytes(b"something else")
     assert repository.checkout_lora(release, tmp_path / "loras") == path
     assert path.read_bytes().startswith(b"GGUF")
+    copies = repository.checkout_lora_folder(release, tmp_path / "train")
+    assert copies is not None
+    (copies / "lora.gguf").write_bytes(b"a trainer writes in place")  # and the store is not touched
+    assert repository.checkout_lora(release, tmp_path / "loras") == path
     stored = repository.weights.path_of(str(release.manifest.lora_id))
     stored.chmod(0o644)
     stored.write_bytes(b"altered")
