@@ -54,6 +54,8 @@ def tell(event: JSONObject, line: ProgressLine) -> None:
         rise = event.get("rise")
         shown = f"{rise:+.1%}" if isinstance(rise, float) else output.text(rise)
         line.line(f"          loss of general text {shown}")
+    elif kind == "failed" and event.get("hint"):
+        line.line(f"          {output.printable(output.text(event.get('hint')))}")
     elif kind == "answer":
         line.line(f"          {output.shorten(output.printable(output.text(event.get('prompt'))), 100)}")
         for side in ("before", "after"):
