@@ -40,11 +40,11 @@ def diff(before: Release, after: Release, scenario: Scenario = "default", as_jso
         output.print_table(("", *names), rows, "")
 
 
-def _lora(answer: JSONObject) -> list[tuple[str, str, str]]:
+def _lora(answer: JSONObject) -> list[tuple[str, ...]]:
     sides = output.part(answer, "lora_before"), output.part(answer, "lora_after")
     if sides[0].get("id") == sides[1].get("id"):
         return []
-    rows = [("LoRA", *(output.text(side.get("id"), "none")[:12] for side in sides))]
+    rows: list[tuple[str, ...]] = [("LoRA", *(output.text(side.get("id"), "none")[:12] for side in sides))]
     rows.append(("LoRA size", *(output.size(side.get("size_bytes")) for side in sides)))
     rows += [(f"LoRA {name}", *(_value(side.get(name)) for side in sides)) for name in ("rank", "alpha", "modules")]
     norms = output.part(sides[0], "norms"), output.part(sides[1], "norms")
@@ -53,13 +53,13 @@ def _lora(answer: JSONObject) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _settings(answer: JSONObject) -> list[tuple[str, str, str]]:
+def _settings(answer: JSONObject) -> list[tuple[str, ...]]:
     return [
         (output.text(item.get("name")), _value(item.get("before")), _value(item.get("after"))) for item in output.rows(answer, "settings")
     ]
 
 
-def _evaluation(answer: JSONObject) -> list[tuple[str, str, str]]:
+def _evaluation(answer: JSONObject) -> list[tuple[str, ...]]:
     sides = output.part(answer, "evaluation_before"), output.part(answer, "evaluation_after")
     if not any(sides):
         return []
