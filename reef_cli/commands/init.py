@@ -13,6 +13,7 @@ from reef_cli.engine_choice import EngineChoice, ask, parse, prepare
 from reef_cli.home_config import first_config, with_engine
 from reef_cli.locations import home, shown
 from reef_cli.options import AsJSON, Yes
+from reef_cli.running import find
 
 
 def init(
@@ -51,7 +52,11 @@ def init(
         return
     for line in done or ["Nothing to do: the configuration and the tokens are there."]:
         print(line)
-    print("Next: reef up")
+    running = find(where)
+    if running is None:
+        print("Next: reef up")
+    elif done:
+        print(f"The daemon runs (process {running.pid}); for it to take this over: reef down && reef up")
 
 
 def _write(where: Home, choice: EngineChoice | None) -> list[str]:
