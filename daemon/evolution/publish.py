@@ -142,8 +142,9 @@ class Publisher:
         lease = await self._serving.borrow(snapshot.scenario, snapshot.release_id, f"publish-{snapshot.release_id}")
         try:
             messages = snapshot.hints.apply(({"role": "user", "content": _SMOKE_PROMPT},))
+            # Live: evaluation waits while anybody streams, and a long reply must not hold a rollback up.
             request = GenerateRequest(
-                messages, Sampling(temperature=0.0), max_tokens=_SMOKE_TOKENS, lora=snapshot.lora, priority=Priority.EVALUATION
+                messages, Sampling(temperature=0.0), max_tokens=_SMOKE_TOKENS, lora=snapshot.lora, priority=Priority.LIVE
             )
             async with asyncio.timeout(_SMOKE_TIMEOUT_S):
                 finished = [event async for event in self._engine.generate(request) if isinstance(event, Finished)]
