@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.abc import Traversable
+from importlib.resources import files
 
 from daemon.errors import EngineError
 from daemon.records import JSONObject
@@ -57,10 +59,26 @@ class Loop:
         answer = self._client.post(scenario_path(SCENARIO, "rollback"), {"release_id": release, "expected_head": expected_head})
         return text(answer.get("release_id"))
 
+    def general_loss(self, narrator: Narrator) -> float:
+        """Mean loss (nats a token) of the general text that ships with Reef, on what serves now: the gate's own probe."""
+        texts = [entry.read_text(encoding="utf-8") for entry in _probe_texts()]
+        total, count = 0.0, 0
+        with narrator.bar("general probe", total=len(texts)) as bar:
+            for content in texts:
+                answer = self._client.post(
+                    scenario_path(SCENARIO, "evaluation", "head", "v1", "score"), {"text": content}, _SCORE_TIMEOUT_S
+                )
+                logprobs = answer.get("logprobs")
+                values = [value for value in logprobs if isinstance(value, int | float)] if isinstance(logprobs, list) else []
+                total -= sum(values)
+                count += len(values)
+                bar.advance()
+        return total / max(1, count)
+
     def evolve(self, recipe: str, narrator: Narrator) -> RunResult:
         """Run a recipe to its end, telling its events as they come."""
         started = self._client.post(scenario_path(SCENARIO, "runs"), {"recipe": recipe})
-        run_id = text(started.get("id") or started.get("run_id"))
+        run_id = text(started.get("run_id"))
         probe: JSONObject = {}
         with narrator.bar(f"a run of {recipe}") as bar:
             for event in self._client.events(scenario_path(SCENARIO, "runs", run_id, "events")):
@@ -76,7 +94,8 @@ class Loop:
                         narrator.say(text(event.get("text")))
                     case "probe":
                         probe = event
-        run = self._client.get(scenario_path(SCENARIO, "runs", run_id))
+        answer = self._client.get(scenario_path(SCENARIO, "runs", run_id))
+        run = part(answer, "run") or answer
         return RunResult(
             verdict=text(run.get("verdict"), text(run.get("status"), "failed")),
             sentence=text(run.get("sentence"), text(run.get("error"), "")),
@@ -84,6 +103,11 @@ class Loop:
             probe_before=_number(probe, "before") if probe else None,
             probe_after=_number(probe, "after") if probe else None,
         )
+
+
+def _probe_texts() -> list[Traversable]:
+    folder = files("daemon.evolution").joinpath("probe")
+    return sorted((entry for entry in folder.iterdir() if entry.name.endswith(".txt")), key=lambda entry: entry.name)
 
 
 def _number(event: JSONObject, name: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -27,6 +28,7 @@ class Stage:
     release: str
     held_out: list[Reply]
     unrelated: list[Reply]
+    probe: float  # mean loss of general text, nats a token
 
 
 class Demo:
@@ -96,7 +98,7 @@ class Demo:
     def _measure(self, name: str) -> None:
         held_out = self._asker.ask_all(self._workload.held_out, self._narrator, f"{len(self._workload.held_out)} held-out prompts")
         unrelated = self._asker.ask_all(self._workload.unrelated, self._narrator, f"{len(self._workload.unrelated)} unrelated prompts")
-        stage = Stage(name, self._loop.head(), held_out, unrelated)
+        stage = Stage(name, self._loop.head(), held_out, unrelated, self._probe_of(name))
         self._stages.append(stage)
         for prompt, reply in list(zip(self._workload.held_out, held_out, strict=True))[:_SHOWN]:
             self._narrator.exchange(prompt, reply.text)
@@ -138,6 +140,7 @@ class Demo:
         same = sum(self._loop.completion_tokens(before.receipt) == self._loop.completion_tokens(after.receipt) for before, after in pairs)
         self._check(same == len(pairs), f"{same} of {len(pairs)} replies are those of the first release, token for token")
         self._check(self._form(first) == self._form(last), "the form is back at its first value")
+        self._check(math.isclose(first.probe, last.probe, rel_tol=1e-6), "so is the loss of general text")
         self._narrator.heading("Unrelated questions, side by side")
         best = self._stages[-2]
         rows = [
@@ -162,15 +165,18 @@ class Demo:
             (stage.name, stage.release, f"{round(self._form(stage) * count)} of {count}", f"{self._form(stage):.2f}", self._probe(stage))
             for stage in self._stages
         ]
-        self._narrator.table(("held-out prompts", "release", "of the wanted form", "share", "general probe"), rows, numbers_from=2)
+        self._narrator.table(("held-out prompts", "release", "of the wanted form", "share", "loss of general text"), rows, numbers_from=2)
+
+    def _probe_of(self, name: str) -> float:
+        """As the run measured it that changed the weights; as before where none did; measured here otherwise."""
+        run = self._runs.get(name)
+        if run is None:
+            return self._loop.general_loss(self._narrator)
+        return run.probe_after if run.promoted and run.probe_after is not None else self._stages[-1].probe
 
     def _probe(self, stage: Stage) -> str:
-        """The loss of general text, as the latest run that changed weights measured it before and after."""
-        base = next((run.probe_before for run in self._runs.values() if run.probe_before), None)
-        run = self._runs.get(stage.name)
-        if run is not None and run.promoted and run.probe_after and base:
-            return f"{run.probe_after:.3f} ({run.probe_after / base - 1:+.1%})"
-        return f"{base:.3f}" if base else "–"
+        rise = stage.probe / self._stages[0].probe - 1
+        return f"{stage.probe:.3f} ({rise:+.1%})"
 
     def _form(self, stage: Stage) -> float:
         return self._workload.form([reply.text for reply in stage.held_out])
