@@ -26,7 +26,10 @@ async def recover(services: Services, releases: RepositoryReleases) -> None:
     """
     for run_id in await asyncio.wrap_future(services.runs.fail_unfinished("The daemon stopped while it ran.")):
         _log.warning("The run %s ended with the daemon; its experience is free again", run_id)
+    archived = await asyncio.to_thread(_archived, services)
     for name in await asyncio.to_thread(services.repository.scenarios):
+        if name in archived:
+            continue
         try:
             await _recover_scenario(services, releases, name)
         except ReefError as error:
@@ -37,6 +40,12 @@ async def recover(services: Services, releases: RepositoryReleases) -> None:
     for name in dict.fromkeys([DEFAULT_SCENARIO, *known]):
         if name not in repository_names:
             await services.scenarios.ensure(name)
+
+
+def _archived(services: Services) -> set[str]:
+    """Scenarios that the owner put away."""
+    reader = services.reader
+    return set(reader.scenarios(archived=True)) - set(reader.scenarios())
 
 
 async def _recover_scenario(services: Services, releases: RepositoryReleases, name: str) -> None:

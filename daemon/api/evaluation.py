@@ -19,7 +19,7 @@ from daemon.gateway.chat import answer
 from daemon.gateway.errors import json_response
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.fields import array, bad, boolean, required_text, text
-from daemon.gateway.gateway import Place, Starter, draft, engine_request
+from daemon.gateway.gateway import Place, Starter, check_supported, draft, engine_request
 from daemon.gateway.security import caller_of
 from daemon.gateway.wire_chat import check_message, engine_messages, parse, parse_tools
 from daemon.records import Inference, JSONObject
@@ -72,6 +72,7 @@ class EvaluationRoutes:
         scenario, candidate, caller = _target(request)
         body = await read_json(request)
         call = parse({**body, "model": body.get("model") or self._services.engine.model.id})
+        check_supported(call, self._services.engine.model)
         place = Place(scenario, SessionMatch(caller.run_id or "evaluation", True))
         return await answer(_CandidateStarter(self._services, candidate, caller.run_id), request, call, place)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 
 from daemon.engine.base import GenerateRequest, ModelInfo, Priority
-from daemon.errors import Conflict, NotFound
+from daemon.errors import Conflict, NotFound, Unsupported
 from daemon.experience.grouping import SessionMatch, identify
 from daemon.gateway.call import Call
 from daemon.gateway.exchange import Exchange, Recorder
@@ -98,6 +98,7 @@ class Gateway(Starter):
             Conflict: the scenario stands on another release than the one that the request binds it to.
         """
         self._check_model(call)
+        check_supported(call, self.model)
         scenario = scenario_of(request)
         await self._services.scenarios.ensure(scenario)
         self._check_binding(scenario, request)
@@ -201,6 +202,26 @@ def engine_request(call: Call, snapshot: Snapshot, priority: Priority) -> Genera
         priority=priority,
         extra=call.extra,
     )
+
+
+def check_supported(call: Call, model: ModelInfo) -> None:
+    """Refuse what would otherwise be ignored in silence.
+
+    Raises:
+        Unsupported: names the field.
+    """
+    if call.extra.get("logprobs") is True:
+        hint = "Leave it out; log-probabilities are stored with the record."
+        raise Unsupported("'logprobs' cannot be returned.", hint, param="logprobs")
+    if model.path is None:
+        return  # an upstream is asked for it and answers for itself
+    form = call.extra.get("response_format")
+    if isinstance(form, dict) and form.get("type") != "text":
+        hint = "Ask for JSON in the prompt, or use an upstream engine that can."
+        raise Unsupported("This engine cannot hold a reply to a JSON form.", hint, param="response_format")
+    choice = call.extra.get("tool_choice")
+    if isinstance(choice, dict) or choice == "required":
+        raise Unsupported("This engine cannot be made to call a tool.", "Set tool_choice to auto.", param="tool_choice")
 
 
 def scenario_of(request: Request) -> str:

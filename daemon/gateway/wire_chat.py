@@ -40,7 +40,7 @@ def parse(body: JSONObject) -> Call:
         messages=_messages(body),
         sampling=_sampling(body),
         max_tokens=_max_tokens(body),
-        tools=parse_tools(body),
+        tools=() if body.get("tool_choice") == "none" else parse_tools(body),
         stream=boolean(body, "stream"),
         include_usage=boolean(options, "include_usage"),
         choices=integer(body, "n", 1, MAX_CHOICES) or 1,

@@ -9,7 +9,7 @@ from daemon.engine.base import Engine
 from daemon.errors import BadRequest, Conflict
 from daemon.experience.operations import OperationLog, ReleaseFacts
 from daemon.experience.store import Store
-from daemon.records import JSONObject
+from daemon.records import JSON, JSONObject
 from daemon.serving.releases import RepositoryReleases, base_facts
 from daemon.serving.serving import Serving
 from daemon.versions.manifest import Operation
@@ -61,7 +61,9 @@ class Scenarios:
         head = self._repository.head(name)
         if head is not None:
             return head
-        draft = Draft(scenario=name, operation=Operation.CREATION, base=base_facts(self._engine.model), who="daemon")
+        model = self._engine.model
+        settings: dict[str, JSON] = {"context_tokens": model.context_tokens}
+        draft = Draft(scenario=name, operation=Operation.CREATION, base=base_facts(model), engine=settings, who="daemon")
         try:
             return self._repository.publish(draft, expected_head=None)
         except Conflict:  # another process was first

@@ -53,6 +53,12 @@ async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
     raise TimeoutError("what the test waits for did not happen")
 
 
+def _client(url: str, token: str = "") -> httpx.AsyncClient:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    # No proxies, and no certificates to read: it is plain HTTP on loopback.
+    return httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, verify=False, timeout=20)
+
+
 @contextlib.asynccontextmanager
 async def running(root: Path, engine: Engine | None = None, settings: Mapping[str, JsonValue] | None = None) -> AsyncIterator[Running]:
     """Run a daemon with its home at `root` until the block ends."""
@@ -66,11 +72,10 @@ async def running(root: Path, engine: Engine | None = None, settings: Mapping[st
             names = Names("127.0.0.1", port, loaded.config.server.allowed_hosts, loaded.config.server.allowed_origins)
             server = make_server(build_app(services, gateway, names))
             task = asyncio.create_task(server.serve(sockets=[listener]))
-            client_token, owner_token = home.client_token.read_text().strip(), home.owner_token.read_text().strip()
             async with (
-                httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {client_token}"}, trust_env=False, timeout=20) as client,
-                httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {owner_token}"}, trust_env=False, timeout=20) as owner,
-                httpx.AsyncClient(base_url=url, trust_env=False, timeout=20) as bare,
+                _client(url, home.client_token.read_text().strip()) as client,
+                _client(url, home.owner_token.read_text().strip()) as owner,
+                _client(url) as bare,
             ):
                 await until(lambda: server.started)
                 try:

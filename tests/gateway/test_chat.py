@@ -199,5 +199,3 @@ async def test_a_slow_prompt_keeps_the_connection_alive(tmp_path: Path, monkeypa
         frames, lines = await stream(daemon, "slow")
         assert ": keep-alive" in lines
         assert "".join(f["choices"][0]["delta"].get("content", "") for f in frames if f["choices"]) == "done now"
-
-

@@ -1,0 +1,92 @@
+"""Feedback, records and sessions as a client sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.daemon.running import Running, running
+
+
+async def receipt(daemon: Running, text: str = "hello") -> str:
+    return str((await daemon.chat(text)).headers["x-reef-agent-record-id"])
+
+
+async def test_a_report_is_stored_once_however_often_it_is_sent(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        body = {"references": [await receipt(daemon)], "score": 1, "feedback": {"correction": "better"}, "agent_record_id": "mine-1"}
+        for _ in range(2):
+            answer = await daemon.client.post("/reef/report", json=body)
+            assert answer.json() == {"agent_record_id": "mine-1", "scenario": "default", "request_type": "report"}
+        assert (await daemon.client.post("/reef/report", json={**body, "score": 0})).status_code == 409
+        [report] = daemon.services.reader.reports_for(body["references"][0])
+        assert report.score == 1 and report.correction == "better"
+
+
+async def test_a_report_that_says_nothing_or_names_no_record_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        for body in ({}, {"score": "good"}, {"score": True}, {"score": 10**400}, {"feedback": 7}, {"score": 1, "references": [1]}):
+            assert (await daemon.client.post("/reef/report", json=body)).status_code == 400, body
+        unknown = await daemon.client.post("/reef/report", json={"score": 1, "references": ["rec_none"]})
+        assert unknown.status_code == 400 and "rec_none" in unknown.json()["error"]["message"]
+        missing = await daemon.client.post("/reef/report", json={"score": 1}, headers={"x-reef-scenario": "nowhere"})
+        assert missing.status_code == 404
+
+
+async def test_a_report_without_a_scenario_goes_where_its_record_is(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "x"}]}
+        reply = await daemon.client.post("/v1/chat/completions", json=body, headers={"x-reef-scenario": "pi"})
+        report = {"score": -1, "references": [reply.headers["x-reef-agent-record-id"]]}
+        assert (await daemon.client.post("/reef/report", json=report)).json()["scenario"] == "pi"
+
+
+async def test_records_come_in_pages_with_tokens_and_reports_among_them(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        first = await receipt(daemon)
+        await daemon.client.post("/reef/report", json={"score": 1, "references": [first]})
+        await receipt(daemon, "again")
+        page = (await daemon.client.get("/reef/scenarios/default/records?limit=2")).json()["records"]
+        assert [record["request_type"] for record in page] == ["inference", "report"]
+        rest = (await daemon.client.get(f"/reef/scenarios/default/records?after_sequence={page[-1]['sequence']}")).json()["records"]
+        assert len(rest) == 1
+        one = (await daemon.client.get(f"/reef/scenarios/default/records/{first}")).json()
+        assert one["payload"]["reply"]["content"] == "echo: hello" and len(one["payload"]["tokens"]["completion"]) > 5
+        assert (await daemon.client.get("/reef/scenarios/default/records?limit=1000")).status_code == 400
+        assert (await daemon.client.get("/reef/scenarios/default/records/rec_none")).status_code == 404
+
+
+async def test_an_import_is_idempotent_and_a_batch_is_all_or_none(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        record = {"agent_record_id": "old-1", "request_type": "chat", "payload": {"messages": []}}
+        for _ in range(2):
+            assert (await daemon.client.post("/reef/records", json=record)).json()["agent_record_id"] == "old-1"
+        clash = {"agent_record_id": "old-1", "request_type": "chat", "payload": {"messages": [1]}}
+        batch = {"records": [{**record, "agent_record_id": "old-2"}, clash]}
+        assert (await daemon.client.post("/reef/records/batch", json=batch)).status_code == 409
+        found = (await daemon.client.get("/reef/scenarios/default/records?request_type=chat")).json()["records"]
+        assert [one["agent_record_id"] for one in found] == ["old-1"]
+        bad = await daemon.client.post("/reef/records/batch", json={"records": [record, {"agent_record_id": "x"}]})
+        assert bad.status_code == 400 and "records[1].payload" in bad.json()["error"]["message"]
+
+
+async def test_sessions_are_listed_newest_first_found_by_words_and_shown_turn_by_turn(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        await receipt(daemon, "a question about rivers")
+        last = await receipt(daemon, "a question about stones")
+        base = "/reef/scenarios/default/sessions"
+        listed = (await daemon.client.get(base)).json()["sessions"]
+        assert [session["title"] for session in listed] == ["a question about stones", "a question about rivers"]
+        assert listed[0]["last_receipt"] == last
+        page = (await daemon.client.get(f"{base}?limit=1")).json()
+        older = (await daemon.client.get(f"{base}?limit=1&before={page['next']}")).json()["sessions"]
+        assert older[0]["title"] == "a question about rivers"
+        assert len((await daemon.client.get(f"{base}?q=rivers")).json()["sessions"]) == 1
+        shown = (await daemon.client.get(f"{base}/{listed[0]['id']}")).json()
+        assert shown["turns"][0]["receipt"] == last and shown["turns"][0]["messages"][0]["content"] == "a question about stones"
+        assert (await daemon.client.get(f"{base}/ses_none")).status_code == 404
+
+
+async def test_a_secret_in_a_prompt_is_not_stored(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        stored = daemon.services.reader.inference(await receipt(daemon, "use sk-abcdefghijklmnopqrstuvwxyz0123"))
+        assert "sk-abc" not in str(stored) and stored.redactions > 0 and stored.tokens is None
