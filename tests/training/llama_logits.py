@@ -46,6 +46,19 @@ def llama_logits(model_path: Path, tokens: Sequence[int], lora_path: Path | None
     return result
 
 
+def llama_tokens(model_path: Path, text: str) -> list[int]:
+    """Token ids as llama.cpp splits `text`, control tokens read as such."""
+    llama_cpp.llama_log_set(_silent, ctypes.c_void_p(0))
+    parameters = llama_cpp.llama_model_default_params()
+    parameters.vocab_only = True
+    model = llama_cpp.llama_model_load_from_file(str(model_path).encode(), parameters)
+    data = text.encode()
+    tokens = (llama_cpp.llama_token * (len(data) + 8))()
+    count = llama_cpp.llama_tokenize(llama_cpp.llama_model_get_vocab(model), data, len(data), tokens, len(data) + 8, False, True)
+    llama_cpp.llama_model_free(model)
+    return list(tokens[:count])
+
+
 @llama_cpp.llama_log_callback
 def _silent(level: int, text: bytes, data: ctypes.c_void_p) -> None:
     return None
