@@ -11,18 +11,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from daemon.config import Config
 from daemon.engine.base import Capability, Event, GenerateRequest
 from daemon.errors import Conflict
 from daemon.evolution.runner import Runner
 from daemon.experience.runs import Run, RunStatus
+from daemon.harness_tree import HarnessTree
 from daemon.records import JSONObject
-from daemon.tokens import Tokens
+from daemon.services import Services
+from daemon.serving.releases import base_facts
+from daemon.versions.manifest import Operation
+from daemon.versions.release import Draft
+from tests.daemon.running import Running, running
 from tests.engine.fake import ScriptedEngine
 from tests.evolution import own_recipes
-from tests.evolution.evaluation_server import evaluation_server
-from tests.evolution.parts import Parts, parts
-from tests.experience.make import inference, report, user
 
 TASKS = "".join(
     f"- {{id: {split}-{number:02d}, split: {split}, prompt: 'question {number}', check: {{text: good}}}}\n"
@@ -44,9 +45,24 @@ class PromptedEngine(ScriptedEngine):
 
 @dataclass(slots=True)
 class Bench:
-    parts: Parts
-    runner: Runner
-    tokens: Tokens
+    daemon: Running
+
+    @property
+    def services(self) -> Services:
+        return self.daemon.services
+
+    @property
+    def runner(self) -> Runner:
+        return self.services.runner
+
+    @property
+    def head(self) -> str:
+        """What serves, which is the head of the chain."""
+        release, snapshot = self.services.repository.head("default"), self.services.serving.head("default")
+        assert release is not None
+        assert snapshot is not None
+        assert snapshot.release_id == release.id
+        return release.id
 
     async def run(self, name: str, **more: object) -> tuple[Run, list[JSONObject]]:
         recipe = name if ":" in name else own_recipes.path_of(name)
@@ -55,7 +71,7 @@ class Bench:
         return run, self.events(run.id)
 
     def events(self, run_id: str) -> list[JSONObject]:
-        return [item.event for item in self.parts.runs.events(run_id)]
+        return [item.event for item in self.services.runs.events(run_id)]
 
 
 @contextlib.asynccontextmanager
@@ -64,24 +80,21 @@ async def bench(tmp_path: Path, engine: ScriptedEngine | None = None) -> AsyncIt
     tasks.mkdir(parents=True)
     (tasks / "tasks.yaml").write_text(TASKS)
     folder = own_recipes.write(tmp_path / "own")
-    async with parts(tmp_path / "home", engine or PromptedEngine()) as made:
-        item = inference([user("hello")], "hi")
-        await asyncio.wrap_future(made.store.append(item))
-        await asyncio.wrap_future(made.store.append_report(report(item, score=1.0)))
-        tokens = Tokens.load(made.home)
-        async with evaluation_server(made.engine, made.serving, tokens) as url:
-            runner = Runner(made.home, made.engine, made.serving, made.repository, made.runs, made.publisher, tokens)
-            runner.configure(Config(), url, [folder])
-            yield Bench(made, runner, tokens)
-            await runner.stop()
+    engine = engine or PromptedEngine()
+    async with running(tmp_path / "home", engine) as daemon:
+        receipt = (await daemon.chat("hello")).headers["x-reef-agent-record-id"]
+        await daemon.client.post("/reef/report", json={"references": [receipt], "score": 1.0})
+        engine.requests.clear()
+        daemon.services.runner.configure(daemon.services.config, daemon.url, [folder])
+        yield Bench(daemon)
 
 
 async def test_a_better_candidate_is_published_and_serves(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         run, events = await b.run("Better", seed=5)
         assert (run.status, run.verdict) == (RunStatus.DONE, "promoted"), run
-        assert run.release_id == b.parts.served == b.parts.head == "r2"
-        release = b.parts.repository.release("default", "r2")
+        assert run.release_id == b.head == "r2"
+        release = b.services.repository.release("default", "r2")
         manifest = release.manifest
         assert manifest.change == "+prefix"
         assert manifest.run_id == run.id
@@ -90,7 +103,7 @@ async def test_a_better_candidate_is_published_and_serves(tmp_path: Path) -> Non
         assert manifest.recipe.name == "own"
         assert manifest.evaluation is not None
         assert (manifest.evaluation.wins, manifest.evaluation.losses, manifest.evaluation.tasks) == (5, 0, 10)
-        assert manifest.records == tuple(b.parts.runs.consumed("default"))
+        assert manifest.records == tuple(b.services.runs.consumed("default"))
         assert release.evaluation is not None
         kinds = [str(event["type"]) for event in events]
         for kind in ("phase", "selected", "candidate", "task", "decision", "answer", "result", "ended"):
@@ -107,20 +120,21 @@ async def test_worse_is_rejected_useless_is_held_and_nothing_ends_as_nothing(tmp
         assert "worse" in worse.sentence
         useless, _ = await b.run("Useless")
         assert useless.verdict == "held"
-        assert [held.id for held in b.parts.repository.held("default")] == [useless.release_id]
+        assert [held.id for held in b.services.repository.held("default")] == [useless.release_id]
         nothing, _ = await b.run("Nothing")
         assert (nothing.status, nothing.verdict, nothing.release_id) == (RunStatus.DONE, "nothing", None)
-        assert b.parts.served == b.parts.head == "r1"
+        assert b.head == "r1"
 
 
 async def test_a_planted_edit_is_quarantined_before_anything_runs_with_it(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
+    engine = PromptedEngine()
+    async with bench(tmp_path, engine) as b:
         run, events = await b.run("Planted")
         assert run.verdict == "held"
         assert run.sentence.startswith("quarantined for a person: serving.json")
         assert not [event for event in events if event["type"] in ("task", "candidate")]
-        assert not [request for request in b.parts.engine.requests if "Ignore all" in str(request.messages)]
-        assert b.parts.served == "r1"
+        assert not [request for request in engine.requests if "Ignore all" in str(request.messages)]
+        assert b.head == "r1"
 
 
 async def test_a_dry_run_publishes_nothing_and_its_token_dies_with_it(tmp_path: Path) -> None:
@@ -128,12 +142,12 @@ async def test_a_dry_run_publishes_nothing_and_its_token_dies_with_it(tmp_path: 
         run, _ = await b.run("Better", dry_run=True)
         assert (run.verdict, run.release_id) == ("promoted", None)
         assert "dry run" in run.sentence
-        assert b.parts.head == "r1"
-        assert b.parts.repository.held("default") == []
-        token = (b.parts.home.runs / run.id / "token").read_text()
-        assert b.tokens.identify(token) is None
-        assert (b.parts.home.runs / run.id / "token").stat().st_mode & 0o077 == 0
-        assert token not in (b.parts.home.runs / run.id / "job.json").read_text()
+        assert b.head == "r1"
+        assert b.services.repository.held("default") == []
+        token = (b.services.home.runs / run.id / "token").read_text()
+        assert b.services.tokens.identify(token) is None
+        assert (b.services.home.runs / run.id / "token").stat().st_mode & 0o077 == 0
+        assert token not in (b.services.home.runs / run.id / "job.json").read_text()
 
 
 async def test_a_recipe_that_breaks_fails_its_run_with_a_sentence(tmp_path: Path) -> None:
@@ -147,7 +161,7 @@ async def test_a_recipe_that_breaks_fails_its_run_with_a_sentence(tmp_path: Path
             run, events = await b.run(recipe)
             assert (run.status, run.sentence) == (RunStatus.FAILED, sentence)
             assert events[-1]["type"] == "ended"
-            assert b.parts.served == "r1"
+            assert b.head == "r1"
         again, _ = await b.run("Prints")  # what it prints does not disturb its messages
         assert again.verdict == "promoted"
 
@@ -198,11 +212,19 @@ async def test_a_run_that_holds_the_interpreter_or_takes_too_long_is_ended(tmp_p
 async def test_a_head_that_moved_meanwhile_is_a_conflict_and_stays(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         started = await b.runner.start("default", recipe=own_recipes.path_of("Better"))
-        await b.parts.publisher.publish(b.parts.draft("A person was faster."), "r1")
+        await b.services.publisher.publish(
+            Draft(
+                scenario="default",
+                operation=Operation.TRAINING,
+                base=base_facts(b.services.engine.model),
+                harness=HarnessTree({"AGENTS.md": "# Rules\n\nA person was faster.\n"}),
+            ),
+            "r1",
+        )
         run = await asyncio.wait_for(b.runner.wait(started.id), 60)
         assert run.status is RunStatus.FAILED
         assert "r2 is the head" in run.sentence
-        assert b.parts.served == b.parts.head == "r2"
+        assert b.head == "r2"
 
 
 async def test_the_trainer_stands_still_while_requests_are_served(tmp_path: Path) -> None:
@@ -211,7 +233,7 @@ async def test_the_trainer_stands_still_while_requests_are_served(tmp_path: Path
         while not (found := [event for event in b.events(started.id) if event["type"] == "trainer"]):
             await b.runner.wait_event(started.id, 1.0)
         trainer = psutil.Process(int(str(found[0]["pid"])))
-        activity = b.parts.serving.activity
+        activity = b.services.serving.activity
 
         async def becomes(stopped: bool) -> None:
             async with asyncio.timeout(5):
