@@ -21,6 +21,9 @@ LoRAHandle = NewType("LoRAHandle", int)
 BATCH_TOKENS = 512
 """The most tokens that one decode call takes."""
 
+MIN_PIECE = 8
+"""A prompt is read in pieces of at least so many tokens: smaller ones are computed by other kernels, with slightly other results."""
+
 _CONTROL = 1 << 3  # LLAMA_TOKEN_ATTR_CONTROL
 
 
@@ -97,6 +100,10 @@ class LlamaModel:
         context.n_batch = context.n_ubatch = BATCH_TOKENS
         context.n_threads = context.n_threads_batch = settings.threads
         context.kv_unified = False
+        if not native.llama_supports_gpu_offload():
+            # On a CPU flash attention computes pieces of 64 tokens and more by another kernel, with other results. Without it, what a
+            # prompt's cells hold does not depend on how it was cut (see MIN_PIECE), and long contexts are faster.
+            context.flash_attn_type = native.LLAMA_FLASH_ATTN_TYPE_DISABLED
         context.no_perf = True
         self._context = native.llama_init_from_model(self._model, context)
         if not self._context:

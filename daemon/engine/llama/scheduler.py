@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from daemon.engine.base import Priority
 from daemon.engine.llama.loras import LoadedLoRAs
-from daemon.engine.llama.model import LoRAHandle, Row
+from daemon.engine.llama.model import MIN_PIECE, LoRAHandle, Row
 from daemon.engine.llama.protocol import error_to_json
 from daemon.engine.llama.sampling import log_softmax
 from daemon.engine.llama.sequence import Job, Score, Sequence
@@ -28,7 +28,7 @@ from daemon.errors import ReefError
 from daemon.records import JSONObject
 
 LORA_TURN_STEPS = 8  # steps of one LoRA before the next one's turn
-ALONE_CHUNK = 64  # tokens of a prompt a step for what is computed alone: always the same shape, the same numbers
+ALONE_CHUNK = 64  # tokens of a prompt a step for what is computed alone: bounds how long a live request waits for its end
 LONE_READ_CHUNK = 128  # while no stream is flowing: bounds how long a newcomer waits
 _READ_CHUNKS = (128, 64, 32, 16)  # while streams flow: the largest that keeps the gap between tokens small
 _GAP = 1.5  # reading may take this many times as long as the streams' own step
@@ -106,25 +106,25 @@ class Scheduler:
 
     def _admit(self) -> None:
         queue = self._waiting[Priority.LIVE]
-        while queue and self._seat(queue[0], self._slots, 1):
+        while queue and self._seat(queue[0], self._slots):
             self._live.append(queue.popleft())
         if self._alone is None and not self._live:
             for priority in (Priority.EVALUATION, Priority.RUN):
                 queue = self._waiting[priority]
-                if queue and self._seat(queue[0], self._side_slots, ALONE_CHUNK):
+                if queue and self._seat(queue[0], self._side_slots):
                     self._alone = queue.popleft()
                     return
 
-    def _seat(self, job: Job, slots: Slots, unit: int) -> bool:
-        """Give a job its slot and keep what that already holds of its prompt, in whole units: then the pieces read are the same."""
+    def _seat(self, job: Job, slots: Slots) -> bool:
+        """Give a job its slot, and keep what that already holds of its prompt. False if all are busy."""
         taken = slots.take(job.prompt, job.lora_id)
         if taken is None:
             return False
         slot, shared = taken
-        if isinstance(job, Score):
-            shared = 0  # every token's logits are wanted
+        # A score wants the logits of every token; a reply those of the last, in a piece that is not too small.
+        shared = 0 if isinstance(job, Score) else max(0, min(shared, len(job.prompt) - MIN_PIECE))
         job.slot = slot
-        job.read = job.cached = self._decoder.truncate(slot.index, shared // unit * unit)
+        job.read = job.cached = self._decoder.truncate(slot.index, shared)
         slot.lora_id = job.lora_id
         slot.cells = job.prompt[: job.read]
         return True
@@ -181,7 +181,8 @@ class Scheduler:
         """Read the next piece of a prompt; at its end, sample the first token."""
         if job.slot is None:
             return []
-        piece = job.prompt[job.read : job.read + limit]
+        size = job.unread if job.unread < limit + MIN_PIECE else limit
+        piece = job.prompt[job.read : job.read + size]
         last = job.read + len(piece) == len(job.prompt)
         scored = isinstance(job, Score)
         rows = [
@@ -230,6 +231,9 @@ class Scheduler:
         """Give back the slot; what it holds stays for a prompt that begins alike."""
         if job is self._alone:
             self._alone = None
+            if job.slot is not None:
+                # Cells of generated tokens differ in the last bits from those of the same tokens read; evaluation repeats exactly.
+                job.slot.cells = job.slot.cells[: job.read]
             self._give_back(job, self._side_slots)
         else:
             self._live.remove(job)

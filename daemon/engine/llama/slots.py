@@ -46,12 +46,12 @@ class Slots:
         """The free slot that holds most of this prompt, else the emptiest, else the longest unused. None if all are busy.
 
         Returns:
-            The slot, now busy, and how many leading tokens of the prompt it holds (the last token is never counted: its logits are wanted).
+            The slot, now busy, and how many leading tokens of the prompt it holds.
         """
         free = [slot for slot in self._slots if not slot.busy]
         if not free:
             return None
-        shared = {slot.index: common_prefix(slot.cells, prompt[:-1]) if slot.lora_id == lora_id else 0 for slot in free}
+        shared = {slot.index: common_prefix(slot.cells, prompt) if slot.lora_id == lora_id else 0 for slot in free}
         best = max(free, key=lambda slot: (shared[slot.index], not slot.cells, -slot.used_at, -slot.index))
         best.busy = True
         return best, shared[best.index]
