@@ -65,9 +65,7 @@ class Loop:
         total, count = 0.0, 0
         with narrator.bar("general probe", total=len(texts)) as bar:
             for content in texts:
-                answer = self._client.post(
-                    scenario_path(SCENARIO, "evaluation", "head", "v1", "score"), {"text": content}, _SCORE_TIMEOUT_S
-                )
+                answer = self._client.post(scenario_path(SCENARIO, "evaluation", "head", "v1", "score"), {"text": content})
                 logprobs = answer.get("logprobs")
                 values = [value for value in logprobs if isinstance(value, int | float)] if isinstance(logprobs, list) else []
                 total -= sum(values)
