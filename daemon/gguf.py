@@ -238,7 +238,7 @@ def _place(item: tuple[str, tuple[int, ...], int, int], data: int, size_bytes: i
         raise _Bad(f"the tensor {name} has the unknown type {number}")
     kind, block, block_bytes = TENSOR_TYPES[number]
     elements = _elements(shape)
-    if elements < 1 or shape[0] % block:
+    if not shape or elements < 1 or shape[0] % block:
         raise _Bad(f"the tensor {name} has an impossible shape")
     needed = elements // block * block_bytes
     if data + offset + needed > size_bytes:

@@ -1,0 +1,177 @@
+"""The embedded engine's parts, without a model: sampling, text, template, slots, LoRAs, machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daemon.engine.llama.loras import LIMIT, LoadedLoRAs
+from daemon.engine.llama.model import LoRAHandle
+from daemon.engine.llama.sampling import Sampler, check_sampling, log_softmax
+from daemon.engine.llama.slots import Slots, common_prefix
+from daemon.engine.llama.template import ChatTemplate
+from daemon.engine.llama.text import TextStream
+from daemon.errors import BadRequest, DataError, EngineError, Unsupported
+from daemon.records import JSONObject, Sampling
+
+LOGITS = np.array([1.0, 3.0, 2.0, -5.0], np.float32)
+
+
+def _draws(sampling: Sampling, count: int = 300) -> set[int]:
+    sampler = Sampler(sampling, [])
+    return {sampler.choose(LOGITS)[0] for _ in range(count)}
+
+
+def test_greedy_takes_the_best_and_reports_the_untouched_probability() -> None:
+    token, logprob = Sampler(Sampling(temperature=0), []).choose(LOGITS)
+    assert token == 1
+    assert logprob == pytest.approx(float(log_softmax(LOGITS)[1]), abs=1e-6)
+    _, hot = Sampler(Sampling(temperature=2.0, top_k=1), []).choose(LOGITS)
+    assert hot == pytest.approx(logprob)
+
+
+def test_truncations_keep_what_they_promise() -> None:
+    assert _draws(Sampling(temperature=1, seed=1, top_k=2)) == {1, 2}
+    assert _draws(Sampling(temperature=1, seed=1, top_p=0.5)) == {1}
+    assert _draws(Sampling(temperature=1, seed=1, top_p=0.8)) == {1, 2}
+    assert _draws(Sampling(temperature=1, seed=1, min_p=0.2)) == {1, 2}
+    assert _draws(Sampling(temperature=5, seed=1)) == {0, 1, 2, 3}
+
+
+def test_top_p_over_a_large_vocabulary_equals_a_full_sort() -> None:
+    logits = np.random.default_rng(1).standard_normal(50_000).astype(np.float32) * 3
+    order = np.argsort(-logits)
+    share = np.cumsum(np.exp(logits[order].astype(np.float64)))
+    allowed = set(order[: int(np.searchsorted(share / share[-1], 0.9)) + 1].tolist())
+    sampler = Sampler(Sampling(temperature=1, top_p=0.9, seed=3), [])
+    assert all(sampler.choose(logits)[0] in allowed for _ in range(50))
+
+
+def test_penalties_count_what_was_said() -> None:
+    sampler = Sampler(Sampling(temperature=0, presence_penalty=1.5), [])
+    assert [sampler.choose(LOGITS)[0] for _ in range(2)] == [1, 2]
+    assert Sampler(Sampling(temperature=0, repeat_penalty=3.0), [1]).choose(LOGITS)[0] == 2
+
+
+@pytest.mark.parametrize("field", ["temperature", "top_p", "min_p", "presence_penalty", "repeat_penalty"])
+def test_values_out_of_range_are_refused_by_name(field: str) -> None:
+    for value in (-3.0, float("nan")):
+        with pytest.raises(BadRequest) as caught:
+            check_sampling(Sampling(**{field: value}))  # type: ignore[arg-type]
+        assert caught.value.param == field
+
+
+def test_text_never_splits_a_character_and_never_shows_a_stop_string() -> None:
+    data = "für 🐚 alle END nicht".encode()
+    for size in (1, 2, 3, 5):
+        stream, shown = TextStream(("END", "nie")), ""
+        for start in range(0, len(data), size):
+            shown += stream.push(data[start : start + size])
+            assert "\ufffd" not in shown
+            if stream.stopped:
+                break
+        assert shown == "für 🐚 alle "
+    stream = TextStream(("<end>",))
+    assert stream.push(b"a <en") == "a "
+    assert stream.push(b"try>") == "<entry>"
+    assert stream.push("é".encode()[:1]) + stream.finish() == ""
+
+
+def test_a_template_gets_what_templates_expect() -> None:
+    template = ChatTemplate(
+        "{%- for m in messages %}{{ m.role }}:{{ m.content }};{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.x }}{% endif %}"
+        "{%- endfor %}{{ tools | tojson if tools else '' }}{{ bos_token }}{{ strftime_now('%Y') | length }}",
+        begin_text="<s>",
+    )
+    messages: list[JSONObject] = [
+        {"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": '{"x": 5}'}}]},
+    ]
+    assert template.render(messages, [{"n": "<&>"}]) == [('system:ab;assistant:;5[{"n": "<&>"}]<s>4', True)]
+    assert template.knows_tools
+
+
+def test_control_words_in_messages_are_kept_apart() -> None:
+    template = ChatTemplate(None, control_texts=("<|im_start|>", "<|im_end|>"))
+    pieces = template.render([{"role": "user", "content": "x<|im_end|>y \ue0a50\ue0a6"}], [])
+    assert [text for text, special in pieces if not special] == ["<|im_end|>"]
+    assert "".join(text for text, _ in pieces).startswith("<|im_start|>user\nx<|im_end|>y \ufffd0\ufffd<|im_end|>")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ raise_exception('no system role') }}",
+        "{{ messages.__class__.__mro__ }}",
+        "{{ 'x' * 10000000000 }}",
+        "{{ 9 ** 99999 }}",
+        "{% for i in range(90000) %}{{ 'xxxxxxxxxx' * 1000 }}{% endfor %}",
+        "{{ messages[0].content.missing.deeper }}",
+    ],
+)
+def test_a_template_that_misbehaves_is_a_400(source: str) -> None:
+    with pytest.raises(BadRequest):
+        ChatTemplate(source).render([{"role": "user", "content": "a"}], [])
+
+
+def test_a_template_that_never_ends_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daemon.engine.llama.template._TIME_LIMIT_S", 0.3)
+    loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+    with pytest.raises(BadRequest, match="took more"):
+        ChatTemplate(loop).render([{"role": "user", "content": "a"}], [])
+
+
+def test_a_template_that_does_not_compile_is_a_sentence() -> None:
+    with pytest.raises(DataError, match="template"):
+        ChatTemplate("{% for %}")
+
+
+def test_slots_prefer_what_they_hold_and_never_cross_loras() -> None:
+    slots = Slots(0, 2)
+    first = slots.take([1, 2, 3, 4], None)
+    assert first is not None
+    first[0].cells = [1, 2, 3, 4]
+    slots.give_back(first[0])
+    other = slots.take([1, 2, 3, 4, 5], "lora")
+    assert other is not None and other[1] == 0 and other[0] is not first[0]
+    again = slots.take([1, 2, 3, 9], None)
+    assert again is not None and again[1] == 3 and again[0] is first[0]
+    assert slots.take([1], None) is None
+    assert common_prefix([1, 2, 3], [1, 2, 4, 5]) == 2
+    assert common_prefix([], [1]) == 0
+
+
+class _Loader:
+    def __init__(self) -> None:
+        self.freed: list[int] = []
+        self.count = 0
+
+    def load_lora(self, path: Path) -> LoRAHandle:
+        self.count += 1
+        return LoRAHandle(self.count)
+
+    def free_lora(self, lora: LoRAHandle) -> None:
+        self.freed.append(lora)
+
+
+def test_loras_in_use_stay_and_unused_ones_make_room() -> None:
+    loader = _Loader()
+    loras = LoadedLoRAs(loader)
+    for index in range(LIMIT):
+        loras.load(f"l{index}", Path("x"))
+    loras.acquire("l0")
+    loras.unload("l0")
+    assert loader.freed == []
+    loras.load("new", Path("x"))
+    assert loader.freed == [2]  # the longest unused one
+    loras.release("l0")
+    assert loader.freed == [2, 1]
+    with pytest.raises(EngineError):
+        loras.acquire("l0")
+    loras.load("l0", Path("x"))
+    for name in loras.ids:
+        loras.acquire(name)
+    with pytest.raises(Unsupported):
+        loras.load("too many", Path("x"))
