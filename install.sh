@@ -222,10 +222,11 @@ fi
 
 # --- then ----------------------------------------------------------------------------------------------------------------
 
-check() { # name, command...
+FAILED=""
+check() { # name, command...: the others run as well, and all that failed is told at the end
     printf '\n== %s\n' "$1"
     shift
-    "$@" || fail "'$*' failed." "Its words are above; run it alone with .venv/bin on your PATH."
+    "$@" || FAILED="$FAILED; $*"
 }
 
 case $VERB in
@@ -242,8 +243,11 @@ case $VERB in
         check "types" mypy
         check "imports" lint-imports
         check "tests" pytest -q -m "not e2e and not long"
+        again="Its words are above; run it again alone with .venv/bin on your PATH."
+        [ -z "$FAILED" ] || fail "failed: ${FAILED#; }" "$again"
         # shellcheck disable=SC2086  # empty or one word
         check "end-to-end tests" pytest -q -m "e2e or long" $LONG
+        [ -z "$FAILED" ] || fail "failed: ${FAILED#; }" "$again"
         printf '\nEverything passed.\n'
         ;;
 esac
