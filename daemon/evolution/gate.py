@@ -187,7 +187,8 @@ class PairedGate(Gate):
             return objection
         tally = Tally.of(evidence.held_out)
         p, allowed = sign_test(tally.wins, tally.losses), level(self.alpha, evidence.looks)
-        facts = {**self.facts(evidence), "alpha": self.alpha, "level": allowed}
+        spent = math.fsum(level(self.alpha, look) for look in range(evidence.looks + 1))  # at most the chance of a false promotion so far
+        facts = {**self.facts(evidence), "alpha": self.alpha, "level": allowed, "alpha_spent": spent}
         if not tally.tasks:
             return Decision(Verdict.HELD, "not enough evidence: there are no held-out tasks", facts)
         if p <= allowed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.errors import DataError
+from daemon.engine.base import ModelInfo
 from daemon.evolution.candidate import Candidate
 from daemon.evolution.gate import Decision, Verdict
 from daemon.files import sha256_file
@@ -13,9 +13,10 @@ from daemon.harness.guard import inspect
 from daemon.harness.hints import read_hints, with_hints
 from daemon.harness.mutations import apply
 from daemon.harness_tree import HarnessTree
+from daemon.lora_files import check_lora_folder
 from daemon.records import JSONObject
 from daemon.serving_hints import ServingHints
-from daemon.versions.release import LORA_FILES, LORA_GGUF, Release
+from daemon.versions.release import LORA_GGUF, Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +36,18 @@ class Proposal:
         return {"hints": self.hints.model_dump(mode="json"), "lora": lora, "lora_id": self.lora_id}
 
 
-def realise(release: Release, candidate: Candidate) -> Proposal:
+def realise(release: Release, candidate: Candidate, model: ModelInfo) -> Proposal:
     """Apply the candidate's mutations and hints to the release's tree.
 
     Raises:
-        DataError: a mutation does not apply, or a LoRA file is missing.
+        DataError: a mutation does not apply, or the LoRA is not what a LoRA for `model` must be.
     """
     tree = apply(release.tree, candidate.mutations)
     if candidate.hints is not None:
         tree = with_hints(tree, candidate.hints)
     lora_id = None
     if candidate.lora_folder is not None:
-        missing = [name for name in LORA_FILES if not (candidate.lora_folder / name).is_file()]
-        if missing:
-            raise DataError(f"The candidate's LoRA lacks {', '.join(missing)}.", "The trainer writes all three; see the run's log.")
+        check_lora_folder(candidate.lora_folder, model)
         lora_id = sha256_file(candidate.lora_folder / LORA_GGUF)
     changed = tree.content_id != release.tree.content_id or (lora_id is not None and lora_id != release.manifest.lora_id)
     return Proposal(tree, read_hints(tree), candidate.lora_folder, lora_id, candidate.examples, changed)

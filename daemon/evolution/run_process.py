@@ -82,7 +82,7 @@ class RunProcess:
             candidate = _plugin(recipe, "propose", lambda: recipe.propose(batch, context))
             if candidate is None:
                 return Outcome(verdict="nothing", sentence="the recipe found nothing worth trying", recipe=facts)
-            proposal = realise(job.release, candidate)
+            proposal = realise(job.release, candidate, job.model)
             if not proposal.changes_anything:
                 return Outcome(verdict="nothing", sentence="the candidate would change nothing", recipe=facts)
             evaluation = self._evaluate(recipe, proposal, context)

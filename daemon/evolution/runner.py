@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shutil
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from daemon.config import Config
-from daemon.engine.base import Engine
+from daemon.engine.base import Engine, LoRA
 from daemon.errors import Conflict, NotFound, ReefError
 from daemon.evolution.job import JOB_FILE, OUTCOME_FILE, TOKEN_FILE, Outcome, RunJob, read_outcome
 from daemon.evolution.job_building import run_job
@@ -32,6 +34,7 @@ from daemon.versions.repository import Repository
 _log = logging.getLogger("reef.runs")
 SCHEDULED = "schedule"
 """The trigger of a run that nobody asked for; only new experience counts for it."""
+_JUST_TOLD_S = 0.4
 _UNKEPT = frozenset({"heartbeat"})
 
 
@@ -43,6 +46,7 @@ class _Active:
     task: asyncio.Task[None]
     cancelled: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    told_at: float = 0.0  # when it last told something, on the monotonic clock
 
 
 class Runner:
@@ -169,6 +173,9 @@ class Runner:
         active = self._active
         if active is None or active.run.id != run_id:
             return
+        if time.monotonic() - active.told_at < _JUST_TOLD_S:  # the caller may have looked just before that
+            await asyncio.sleep(_JUST_TOLD_S / 4)
+            return
         try:
             await asyncio.wait_for(active.changed.wait(), timeout_s)
         except TimeoutError:
@@ -189,10 +196,10 @@ class Runner:
     async def _follow(self, run: Run, job: RunJob, config: Config) -> None:
         """The whole life of one run. Whatever happens, it ends in the database and its token dies."""
         status, verdict, sentence, release_id, error = RunStatus.FAILED, "", "", None, ""
+        supervision = Supervision(job, self._serving, config, lambda event: self._note(run.id, event))
         try:
             token = self._tokens.issue(run.id, run.scenario)
             await asyncio.to_thread(_lay_down, job, token)
-            supervision = Supervision(job, self._serving, config, lambda event: self._note(run.id, event))
             await supervision.run()
             outcome = await asyncio.to_thread(read_outcome, job.folder / OUTCOME_FILE)
             release_id = await _to_the_end(self._settle(run, job, outcome))
@@ -211,7 +218,19 @@ class Runner:
         finally:
             self._tokens.revoke(run.id)
             self._serving.withdraw(run.id)
+            await asyncio.to_thread(_tidy, job.folder)
+            if supervision.lora is not None:
+                await self._drop_unused(supervision.lora)
         await self._finish(run, status, verdict, sentence, release_id, error)
+
+    async def _drop_unused(self, lora: LoRA) -> None:
+        """Unload a candidate's LoRA and remove its file, unless a release holds it now."""
+        try:
+            if lora.id not in await asyncio.to_thread(self._repository.weights_in_use):
+                await self._serving.sweep()
+                await asyncio.to_thread(lora.path.unlink, missing_ok=True)
+        except (ReefError, OSError) as error:
+            _log.warning("Cannot remove the LoRA of a candidate: %s", error)
 
     async def _finish(self, run: Run, status: RunStatus, verdict: str, sentence: str, release_id: str | None, error: str) -> None:
         event: JSONObject = {"type": "ended", "status": status.value, "verdict": verdict, "sentence": sentence, "release_id": release_id}
@@ -252,8 +271,19 @@ class Runner:
         await asyncio.wrap_future(self._runs.event(run_id, event))
         active = self._active
         if active is not None:
+            active.told_at = time.monotonic()
             active.changed.set()
             active.changed = asyncio.Event()
+
+
+def _tidy(folder: Path) -> None:
+    """What a run leaves for reading stays: job, outcome, logs, metrics. Its token is dead, and weights that matter are in a release."""
+    (folder / TOKEN_FILE).unlink(missing_ok=True)
+    for name in ("current-lora", "checks"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for pattern in ("*.gguf", "*.safetensors"):
+        for weights in folder.rglob(pattern):
+            weights.unlink(missing_ok=True)
 
 
 async def _to_the_end(settling: Coroutine[None, None, str | None]) -> str | None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import psutil
 
 from daemon.children import Child, ChildGone
 from daemon.config import Config
 from daemon.engine.base import LoRA
-from daemon.errors import BadRequest, DataError, EngineError, ReefError
+from daemon.errors import BadRequest, DataError, EngineError, ReefError, StorageError
 from daemon.evolution.job import CANDIDATE, JOB_FILE, RunJob
+from daemon.files import sha256_file
+from daemon.paths import Home
 from daemon.records import JSONObject
 from daemon.serving.serving import Serving
 from daemon.serving.snapshot import Snapshot
@@ -42,6 +46,8 @@ class Supervision:
         self._last_message = time.monotonic()
         self._trainer: int | None = None
         self._failure: JSONObject | None = None
+        self.lora: LoRA | None = None
+        """The candidate's new LoRA, once it was offered."""
 
     async def run(self) -> None:
         """Return once the process has written its outcome.
@@ -107,9 +113,7 @@ class Supervision:
         try:
             lora = None
             if isinstance(path, str) and isinstance(lora_id, str):
-                lora = LoRA(lora_id, job.folder / path)
-                if not lora.path.resolve().is_relative_to(job.folder.resolve()):
-                    raise DataError("The candidate's LoRA lies outside of the run's folder.", "Write it below context.workdir.")
+                lora = self.lora = await asyncio.to_thread(_keep_lora, job, job.folder / path, lora_id)
             current = await self._serving.resolve(job.scenario, job.release.id)
             hints = ServingHints.model_validate(message.get("hints"))
             snapshot = Snapshot(job.scenario, CANDIDATE, lora or current.lora, hints)
@@ -154,6 +158,26 @@ class Supervision:
             os.killpg(pid, number)
         except (psutil.Error, ProcessLookupError, PermissionError):
             return
+
+
+def _keep_lora(job: RunJob, path: Path, lora_id: str) -> LoRA:
+    """Copy the candidate's LoRA to where a release's would lie: the engine keeps that path, and the run's folder is tidied."""
+    if not path.resolve().is_relative_to(job.folder.resolve()):
+        raise DataError("The candidate's LoRA lies outside of the run's folder.", "Write it below context.workdir.")
+    target = Home(job.home).loras / f"{lora_id}.gguf"
+    if not target.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{job.run_id}.tmp")
+        try:
+            shutil.copyfile(path, temporary)
+            if sha256_file(temporary) != lora_id:
+                raise DataError("The candidate's LoRA changed while it was read.", "Run the recipe again.")
+            os.replace(temporary, target)
+        except OSError as error:
+            raise StorageError(f"Cannot copy the LoRA to {target}: {error.strerror}.", "Free disk space, then try again.") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+    return LoRA(lora_id, target)
 
 
 def _failure(event: JSONObject) -> ReefError:

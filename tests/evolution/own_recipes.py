@@ -31,6 +31,11 @@ CLASSES = {
         "        trainer = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
         "        context.progress.emit('trainer', pid=trainer.pid)\n        trainer.wait()"
     ),
+    "Weights": (
+        "def propose(self, batch, context):\n        import shutil\n        from pathlib import Path\n"
+        "        folder = Path(shutil.copytree(Path(__file__).parent / 'lora', context.workdir / 'lora'))\n"
+        "        return Candidate('LoRA', lora_folder=folder, records=batch.records)"
+    ),
     "Exits": "def propose(self, batch, context): import os; os._exit(7)",
     "Prints": "prefix = 'KNOWS'\n    def select(self, stream):\n        print('noise on stdout'); return super().select(stream)",
     "Nothing": "def select(self, stream): return None",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from daemon.engine.base import Capability, Event, GenerateRequest
+from daemon.engine.base import Capability, Event, GenerateRequest, LoRA, ModelInfo, Priority
 from daemon.errors import Conflict
 from daemon.evolution.runner import Runner
 from daemon.experience.runs import Run, RunStatus
@@ -24,6 +25,7 @@ from daemon.versions.release import Draft
 from tests.daemon.running import Running, running
 from tests.engine.fake import ScriptedEngine
 from tests.evolution import own_recipes
+from tests.versions import real_lora
 
 TASKS = "".join(
     f"- {{id: {split}-{number:02d}, split: {split}, prompt: 'question {number}', check: {{text: good}}}}\n"
@@ -41,6 +43,25 @@ class PromptedEngine(ScriptedEngine):
         even = asked[-1:] in "02468"
         self.replies = {"question": "good" if "KNOWS" in system or (even and "SPOILT" not in system) else "bad"}
         return super().generate(request)
+
+
+class TrainableEngine(PromptedEngine):
+    """With a LoRA it knows every answer, and general text costs `rise` more."""
+
+    rise = 0.02
+
+    @property
+    def model(self) -> ModelInfo:
+        return dataclasses.replace(super().model, architecture="llama")
+
+    def generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+        if request.lora is None:
+            return super().generate(request)
+        self.lora_replies[request.lora.id] = {"question": "good"}
+        return ScriptedEngine.generate(self, request)
+
+    async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
+        return [-2.0 * (1 + self.rise * (lora is not None)) for _ in tokens[1:]]
 
 
 @dataclass(slots=True)
@@ -113,6 +134,47 @@ async def test_a_better_candidate_is_published_and_serves(tmp_path: Path) -> Non
         assert [event["phase"] for event in events if event["type"] == "phase"] == ["select", "propose", "evaluate", "publish"]
 
 
+async def test_new_weights_are_probed_published_and_their_folder_is_tidied(tmp_path: Path) -> None:
+    real_lora.write(tmp_path / "own" / "lora")
+    async with bench(tmp_path, TrainableEngine()) as b:
+        run, events = await b.run("Weights")
+        assert (run.verdict, b.head) == ("promoted", run.release_id), run
+        probe = next(event for event in events if event["type"] == "probe")
+        assert probe["rise"] == pytest.approx(0.02)
+        head = b.services.serving.head("default")
+        assert head is not None
+        assert head.lora is not None
+        assert head.lora.path.is_file()
+        assert head.lora.path.is_relative_to(b.services.home.loras)
+        assert not list((b.services.home.runs / run.id).rglob("*.gguf"))
+        manifest = b.services.repository.release("default", b.head).manifest
+        assert manifest.evaluation is not None
+        assert manifest.evaluation.probe_rise == pytest.approx(0.02)
+        assert manifest.lora_id == head.lora.id
+
+
+async def test_weights_that_ruin_general_text_are_rejected_and_leave_nothing_behind(tmp_path: Path) -> None:
+    real_lora.write(tmp_path / "own" / "lora")
+    engine = TrainableEngine()
+    engine.rise = 0.4
+    async with bench(tmp_path, engine) as b:
+        run, _ = await b.run("Weights")
+        assert (run.verdict, b.head) == ("rejected", "r1")
+        assert "the loss of general text rose by 40.0%" in run.sentence
+        assert engine.loaded == {}
+        assert not list(b.services.home.root.rglob("*.gguf"))
+
+
+async def test_weights_that_are_no_lora_fail_the_run(tmp_path: Path) -> None:
+    folder = real_lora.write(tmp_path / "own" / "lora")
+    (folder / "adapter_model.safetensors").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    async with bench(tmp_path, TrainableEngine()) as b:
+        run, events = await b.run("Weights")
+        assert (run.status, b.head) == (RunStatus.FAILED, "r1")
+        assert not [event for event in events if event["type"] in ("candidate", "task")]
+        assert "adapter_model.safetensors" in run.sentence
+
+
 async def test_worse_is_rejected_useless_is_held_and_nothing_ends_as_nothing(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         worse, _ = await b.run("Worse")
@@ -137,17 +199,13 @@ async def test_a_planted_edit_is_quarantined_before_anything_runs_with_it(tmp_pa
         assert b.head == "r1"
 
 
-async def test_a_dry_run_publishes_nothing_and_its_token_dies_with_it(tmp_path: Path) -> None:
+async def test_a_dry_run_decides_and_publishes_nothing(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         run, _ = await b.run("Better", dry_run=True)
         assert (run.verdict, run.release_id) == ("promoted", None)
         assert "dry run" in run.sentence
         assert b.head == "r1"
         assert b.services.repository.held("default") == []
-        token = (b.services.home.runs / run.id / "token").read_text()
-        assert b.services.tokens.identify(token) is None
-        assert (b.services.home.runs / run.id / "token").stat().st_mode & 0o077 == 0
-        assert token not in (b.services.home.runs / run.id / "job.json").read_text()
 
 
 async def test_a_recipe_that_breaks_fails_its_run_with_a_sentence(tmp_path: Path) -> None:
@@ -187,8 +245,17 @@ async def test_a_run_can_be_cancelled_and_only_one_runs(tmp_path: Path) -> None:
             await b.runner.start("default", recipe=own_recipes.path_of("Better"))
         while not any(event["type"] == "note" for event in b.events(started.id)):
             await b.runner.wait_event(started.id, 1.0)
+        folder = b.services.home.runs / started.id
+        token = (folder / "token").read_text()
+        caller = b.services.tokens.identify(token)
+        assert caller is not None
+        assert caller.run_id == started.id
+        assert (folder / "token").stat().st_mode & 0o077 == 0
+        assert token not in (folder / "job.json").read_text()
         run = await b.runner.cancel(started.id)
         assert run.status is RunStatus.CANCELLED
+        assert b.services.tokens.identify(token) is None  # it dies with its run
+        assert not (folder / "token").exists()
         assert b.runner.active is None
         with pytest.raises(Conflict, match="already ended"):
             await b.runner.cancel(started.id)
