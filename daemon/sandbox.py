@@ -1,7 +1,7 @@
 """Runs a command that may be hostile or broken: a checker over what a model wrote.
 
-It gets a working folder, a home folder that vanishes, an environment without secrets, limits of time, memory, file size and open files,
-and is killed with everything that it started. Under bubblewrap (where it is installed and works) it also has no network, its own
+It gets a working folder, a home folder that vanishes, an environment without secrets, limits of time, memory, processes, file size
+and open files, and is killed with everything that it started. Under bubblewrap (where it is installed and works) it also has no network, its own
 process table, and may write to nothing but its folder; without, it runs as the user: `isolation()` says which.
 """
 
@@ -28,7 +28,7 @@ _OUTPUT_BYTES = 4096
 # A limit that this shell or system does not know is left out rather than failing the command.
 _LIMITS = (
     'ulimit -c 0; ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; ulimit -f "$3" 2>/dev/null; ulimit -n "$4" 2>/dev/null; '
-    'shift 4; exec "$@"'
+    'ulimit -u "$5" 2>/dev/null || ulimit -p "$5" 2>/dev/null; shift 5; exec "$@"'
 )
 
 
@@ -38,6 +38,7 @@ class Limits:
     memory_bytes: int = 8 << 30  # address space of each process; Node reserves several GiB that it never uses
     file_bytes: int = 256 << 20  # each file that it writes, its output included
     open_files: int = 256
+    processes: int = 256  # processes and threads beyond those that the user runs already; not enforced for root
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,10 @@ def run(command: Sequence[str], folder: Path, *, stdin: bytes = b"", limits: Lim
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="reef-sandbox-") as scratch, tempfile.TemporaryFile() as output:
         home = Path(scratch)
-        arguments = [
-            "/bin/sh", "-c", _LIMITS, "sh",
-            str(max(1, round(limits.seconds) + 1)), str(limits.memory_bytes // 1024), str(limits.file_bytes // 512), str(limits.open_files),
-            *command,
-        ]  # fmt: skip
+        kibibytes, blocks = limits.memory_bytes // 1024, limits.file_bytes // 512
+        processes = _processes_in_use() + limits.processes
+        numbers = (max(1, round(limits.seconds) + 1), kibibytes, blocks, limits.open_files, processes)
+        arguments = ["/bin/sh", "-c", _LIMITS, "sh", *(str(number) for number in numbers), *command]
         if isolation() == "bubblewrap":
             arguments = [*_bubblewrap(folder, home, hidden), *arguments]
         try:
@@ -113,6 +113,13 @@ def run(command: Sequence[str], folder: Path, *, stdin: bytes = b"", limits: Lim
         output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_BYTES))
         text = output.read().decode(errors="replace")
         return Outcome(process.returncode, timed_out, text, time.monotonic() - started)
+
+
+def _processes_in_use() -> int:
+    """Processes and threads of this user: the kernel counts them against one limit."""
+    user = os.getuid()
+    found = [process.info for process in psutil.process_iter(["uids", "num_threads"])]
+    return sum(info["num_threads"] or 1 for info in found if info["uids"] is not None and info["uids"].real == user)
 
 
 def _environment(home: Path) -> dict[str, str]:

@@ -81,9 +81,11 @@ class DemosRecipe(Recipe):
         shown = tuple(exchange.demonstration for exchange in sorted(chosen, key=lambda exchange: exchange.rank[2]))
         added = len({one.prompt for one in shown} - {one.prompt for one in current.demonstrations})
         removed = len({one.prompt for one in current.demonstrations} - {one.prompt for one in shown})
-        signs = [f"+{added} demonstrations" if added else "", f"−{removed} demonstrations" if removed else ""]
+        signs = [
+            f"{sign}{count} demonstration{'' if count == 1 else 's'}" if count else "" for sign, count in (("+", added), ("−", removed))
+        ]
         return Candidate(
-            change=" ".join(sign for sign in signs if sign) or "demonstrations changed",
+            change=" ".join(signs) or "demonstrations changed",
             reason="exchanges that the user accepted or corrected",
             hints=current.model_copy(update={"demonstrations": shown}),
             records=tuple(one.source for one in shown),
