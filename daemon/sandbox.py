@@ -1,8 +1,8 @@
 """Runs a command that may be hostile or broken: a checker over what a model wrote.
 
 It gets a working folder, a home folder that vanishes, an environment without secrets, limits of time, memory, processes, file size
-and open files, and is killed with everything that it started. Under bubblewrap (where it is installed and works) it also has no network, its own
-process table, and may write to nothing but its folder; without, it runs as the user: `isolation()` says which.
+and open files, and is killed with everything that it started. Under bubblewrap (where it is installed and works) it also has no
+network, its own process table, and may write to nothing but its folder; without, it runs as the user: `isolation()` says which.
 """
 
 from __future__ import annotations

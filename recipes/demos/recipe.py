@@ -81,9 +81,8 @@ class DemosRecipe(Recipe):
         shown = tuple(exchange.demonstration for exchange in sorted(chosen, key=lambda exchange: exchange.rank[2]))
         added = len({one.prompt for one in shown} - {one.prompt for one in current.demonstrations})
         removed = len({one.prompt for one in current.demonstrations} - {one.prompt for one in shown})
-        signs = [
-            f"{sign}{count} demonstration{'' if count == 1 else 's'}" if count else "" for sign, count in (("+", added), ("−", removed))
-        ]
+        counts = [(sign, count) for sign, count in (("+", added), ("−", removed)) if count]
+        signs = [f"{sign}{count} demonstration{'' if count == 1 else 's'}" for sign, count in counts]
         return Candidate(
             change=" ".join(signs) or "demonstrations changed",
             reason="exchanges that the user accepted or corrected",
