@@ -108,7 +108,7 @@ def prepare(choice: EngineChoice, home: Home) -> EngineChoice:
 
 
 def _download(name: str, home: Home) -> Path:
-    from daemon.models import pull
+    from daemon.model_pull import pull
 
     line = ProgressLine()
 

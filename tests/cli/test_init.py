@@ -11,6 +11,7 @@ import pytest
 
 from daemon.config import LlamaConfig, UpstreamConfig
 from daemon.config_load import load
+from daemon.models import embedded_model
 from reef_cli.engine_choice import EngineChoice, parse
 from reef_cli.home_config import first_config, with_engine
 
@@ -106,6 +107,22 @@ def test_any_name_survives_the_file(home, model: str) -> None:
         ):
             home.config.write_text(text)
             assert load(home, None, {}, {}).config.engine.model == model
+
+
+def test_a_model_to_download_is_fetched_checked_and_named(reef, home, monkeypatch) -> None:
+    def pull(name, where, progress):
+        assert name == "owner/repo/tiny.gguf"
+        progress(1, 2)
+        where.models.mkdir(parents=True)
+        target = where.models / "tiny.gguf"
+        target.symlink_to(embedded_model())
+        return target
+
+    monkeypatch.setattr("daemon.model_pull.pull", pull)
+    result = reef("init", "--engine", "owner/repo/tiny.gguf")
+    assert result.code == 0, result.err
+    assert "Downloading owner/repo/tiny.gguf" in result.out
+    assert load(home, None, {}, {}).config.engine == LlamaConfig(model="tiny.gguf")
 
 
 def test_answers_are_asked_again_until_understood(reef, home, monkeypatch) -> None:
