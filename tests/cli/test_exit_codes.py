@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -79,7 +80,7 @@ def test_a_mistake_is_code_1_and_says_what_to_type(reef, arguments: list[str], s
 
 
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
-    command = f"{sys.executable} -P -m reef_cli.main config show | true"
+    command = f"{shlex.quote(sys.executable)} -P -m reef_cli.main config show | true"
     result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=30)
     assert result.stderr == ""
 
