@@ -19,7 +19,7 @@ from daemon.gateway.chat import answer
 from daemon.gateway.errors import json_response
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.fields import array, bad, boolean, required_text, text
-from daemon.gateway.gateway import Place, Starter, check_supported, draft, engine_request
+from daemon.gateway.gateway import Place, Starter, begin, check_supported
 from daemon.gateway.security import caller_of
 from daemon.gateway.wire_chat import check_message, engine_messages, parse, parse_tools
 from daemon.records import Inference, JSONObject
@@ -45,8 +45,7 @@ class _CandidateStarter(Starter):
     async def start(self, call: Call, place: Place) -> Exchange:
         services = self._services
         lease = await services.serving.borrow(place.scenario, self._candidate, self._run_id)
-        request = engine_request(call, lease.snapshot, Priority.EVALUATION)
-        return Exchange(services.engine, _Unrecorded(), lease, request, draft(call, place, lease, services.engine.model.id))
+        return begin(services.engine, _Unrecorded(), lease, call, place, Priority.EVALUATION)
 
     def added(self, records: Sequence[Inference]) -> JSONObject:
         """Token ids and log-probabilities, and no receipt: nothing was stored."""

@@ -84,7 +84,7 @@ class Exchange:
         self._generated = False
         self._ended: Done | Failed | None = None
         self._task = asyncio.create_task(self._pump())
-        self._task.add_done_callback(self._close)
+        self._task.add_done_callback(self._close)  # runs even if the task is cancelled before its first step
 
     @property
     def record_id(self) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
-from daemon.engine.base import GenerateRequest, ModelInfo, Priority
+from daemon.engine.base import Engine, GenerateRequest, ModelInfo, Priority
 from daemon.errors import Conflict, NotFound, Unsupported
 from daemon.experience.grouping import SessionMatch, identify
 from daemon.gateway.call import Call
@@ -119,13 +119,7 @@ class Gateway(Starter):
     async def start(self, call: Call, place: Place) -> Exchange:
         """Begin one generation on the release that the session is on."""
         lease = await self._services.serving.admit(place.scenario, place.session, call.release)
-        exchange = Exchange(
-            self._services.engine,
-            self._recorder,
-            lease,
-            engine_request(call, lease.snapshot, Priority.LIVE),
-            draft(call, place, lease, self.model.id),
-        )
+        exchange = begin(self._services.engine, self._recorder, lease, call, place, Priority.LIVE)
         self._running.add(exchange)
         exchange.task.add_done_callback(lambda _: self._running.discard(exchange))
         return exchange
@@ -165,6 +159,16 @@ class Gateway(Starter):
         if wanted and head is not None and wanted != head.release_id:
             message = f"The scenario {scenario} stands on {head.release_id}, not on {wanted}."
             raise Conflict(message, f"Leave out x-reef-release-id, or ask for the model {self.model.id}@{wanted}.")
+
+
+def begin(engine: Engine, recorder: Recorder, lease: Lease, call: Call, place: Place, priority: Priority) -> Exchange:
+    """Start generating under `lease`, which the exchange gives back at its end."""
+    try:
+        request, record = engine_request(call, lease.snapshot, priority), draft(call, place, lease, engine.model.id)
+    except BaseException:
+        lease.release()
+        raise
+    return Exchange(engine, recorder, lease, request, record)
 
 
 def draft(call: Call, place: Place, lease: Lease, model: str) -> Inference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import signal
@@ -23,8 +24,8 @@ from daemon.gateway.security import Names
 from daemon.instance import Instance
 from daemon.listener import bind
 from daemon.paths import Home
-from daemon.watching import ConfigSource, reload
-from tests.daemon.running import running
+from daemon.watching import ConfigSource, reload, watch
+from tests.daemon.running import running, until
 from tests.engine.fake import ScriptedEngine
 
 SETTINGS = "server: {{port: 0}}\nengine: {{kind: upstream, url: 'http://127.0.0.1:{port}/v1', model: nobody}}\nlearn: {{mode: manual}}\n"
@@ -151,6 +152,17 @@ async def test_a_changed_configuration_takes_effect_or_says_why_not(tmp_path: Pa
         home.config.write_text("engine: {streams: 2}\n")
         await reload(source, services, names)
         assert any("engine" in warning and "restart" in warning for warning in services.warnings)
+
+
+async def test_the_home_folder_is_watched(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        source = ConfigSource(Home(tmp_path), None, {}, {}, tmp_path)
+        watching = asyncio.create_task(watch(source, daemon.services, Names("127.0.0.1", daemon.port)))
+        await asyncio.sleep(0.5)
+        Home(tmp_path).config.write_text("learn: {idle_s: 11}\n")
+        await until(lambda: daemon.services.serving.idle_s == 11)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 async def test_another_base_model_serves_without_the_old_hints_being_lost(tmp_path: Path) -> None:

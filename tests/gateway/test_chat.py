@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import Future
 from pathlib import Path
 
-from daemon.errors import EngineError
-from daemon.records import JSONObject, Status
+import pytest
+
+from daemon.errors import EngineError, StorageError
+from daemon.records import Inference, JSONObject, Status
 from tests.daemon.running import Running, running, until
 from tests.engine.fake import Reply, ScriptedEngine
 
@@ -83,7 +86,7 @@ async def test_hanging_up_frees_the_engine_and_keeps_what_was_generated(tmp_path
         await until(lambda: daemon.services.reader.last_receipt("default"))
         record = daemon.services.reader.inference(str(daemon.services.reader.last_receipt("default")))
         assert record.status is Status.ABORTED and str(record.reply["content"]).startswith("word ")
-        assert daemon.services.serving.activity.in_flight == 0
+        await until(lambda: daemon.services.serving.activity.in_flight == 0)
 
 
 async def test_hanging_up_on_a_whole_reply_frees_the_engine(tmp_path: Path) -> None:
@@ -192,10 +195,50 @@ async def test_a_scenario_name_that_is_none_is_refused(tmp_path: Path) -> None:
         assert response.status_code == 400 and daemon.services.repository.scenarios() == ["default"]
 
 
-async def test_a_slow_prompt_keeps_the_connection_alive(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+async def test_a_slow_prompt_keeps_the_connection_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("daemon.gateway.chat.KEEP_ALIVE_S", 0.05)
     engine = ScriptedEngine({"slow": "done now"}, token_delay_s=0.2)
     async with running(tmp_path, engine) as daemon:
         frames, lines = await stream(daemon, "slow")
         assert ": keep-alive" in lines
         assert "".join(f["choices"][0]["delta"].get("content", "") for f in frames if f["choices"]) == "done now"
+
+
+async def test_a_daemon_that_stops_ends_its_streams_with_an_error_and_keeps_what_was_generated(tmp_path: Path) -> None:
+    engine = ScriptedEngine({"long": "word " * 400}, token_delay_s=0.02)
+    async with running(tmp_path, engine) as daemon:
+        following = asyncio.create_task(stream(daemon, "long"))
+        await until(lambda: engine.running)
+        await asyncio.sleep(0.1)
+        await daemon.gateway.stop()
+        frames, lines = await following
+        assert "aborted" in str(frames[-1]["error"]) and lines[-2] == "data: [DONE]"
+        reef = frames[-1]["reef"]
+        assert isinstance(reef, dict)
+        assert daemon.services.reader.inference(str(reef["agent_record_id"])).status is Status.ABORTED
+
+
+async def test_what_the_engine_cannot_do_is_refused_and_not_ignored(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedEngine(model_path=tmp_path / "model.gguf")) as daemon:
+        for field, value in (("logprobs", True), ("response_format", {"type": "json_object"}), ("tool_choice", "required")):
+            response = await daemon.chat("x", **{field: value})
+            assert response.status_code == 400 and response.json()["error"]["param"] == field
+        for field, value in (("logprobs", False), ("response_format", {"type": "text"}), ("tool_choice", "auto")):
+            assert (await daemon.chat("x", **{field: value})).status_code == 200
+
+
+async def test_a_disk_that_is_full_gives_no_receipt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(tmp_path) as daemon:
+
+        def full(inference: Inference) -> Future[int]:
+            failed: Future[int] = Future()
+            failed.set_exception(StorageError("The disk is full.", "Free some space."))
+            return failed
+
+        with monkeypatch.context() as patched:
+            patched.setattr(daemon.services.store, "append", full)
+            response = await daemon.chat("x")
+            assert response.status_code == 507 and "x-reef-agent-record-id" not in response.headers
+            frames, _ = await stream(daemon, "x")
+            assert "disk is full" in str(frames[-1]["error"]) and not any("reef" in frame for frame in frames)
+        assert (await daemon.chat("x")).status_code == 200
