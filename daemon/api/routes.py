@@ -1,4 +1,4 @@
-"""All routes below /reef; one file a resource."""
+"""All routes that are not inference; one file a resource."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from starlette.routing import Route
 
 from daemon.api.evaluation import EvaluationRoutes
 from daemon.api.harness import HarnessRoutes
+from daemon.api.metrics import MetricRoutes
 from daemon.api.records import RecordRoutes
 from daemon.api.releases import ReleaseRoutes
 from daemon.api.report import ReportRoutes
@@ -19,6 +20,7 @@ from daemon.services import Services
 def all_routes(services: Services) -> list[Route]:
     return [
         *StatusRoutes(services).routes(),
+        *MetricRoutes(services).routes(),
         *ReportRoutes(services).routes(),
         *RecordRoutes(services).routes(),
         *SessionRoutes(services).routes(),

@@ -1,0 +1,37 @@
+"""What the owner and a supervisor read off a running daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.daemon.running import running
+
+
+async def test_status_says_what_serves_and_what_it_costs(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        await daemon.chat("x")
+        status = (await daemon.client.get("/reef/status")).json()
+        assert status["engine"]["state"] == "ready" and "lora" in status["engine"]["capabilities"]
+        [scenario] = status["scenarios"]
+        assert (scenario["name"], scenario["release_id"], scenario["records"], scenario["held"]) == ("default", "r1", 1, [])
+        assert status["base_url"] == daemon.url and status["disk"]["used_bytes"] > 0 and status["warnings"] == []
+        token = daemon.client.headers["authorization"].removeprefix("Bearer ")
+        assert token not in str(status)
+
+
+async def test_metrics_are_prometheus_text(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        await daemon.chat("x")
+        response = await daemon.client.get("/metrics")
+        assert response.headers["content-type"].startswith("text/plain")
+        assert 'reef_records_total{scenario="default"} 1\n' in response.text and "reef_engine_ready 1\n" in response.text
+
+
+async def test_what_agents_probe_at_start_is_answered(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        for method, path in (("GET", "/health"), ("HEAD", "/api/hello"), ("GET", "/api/version"), ("GET", "/api/tags")):
+            assert (await daemon.client.request(method, path)).status_code == 200, path
+        shown = (await daemon.client.post("/api/show", json={"model": "scripted"})).json()
+        assert shown["model_info"]["scripted.context_length"] == daemon.services.engine.model.context_tokens
+        await daemon.services.engine.stop()
+        assert (await daemon.client.get("/health")).status_code == 503
