@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from daemon.engine.base import Delta, Finished, GenerateRequest, LoRA, Priority
 from daemon.engine.llama.engine import LlamaEngine
 from daemon.engine.llama.protocol import WorkerSettings
-from daemon.errors import DataError, EngineError
+from daemon.errors import ContextOverflow, DataError, EngineError
 from daemon.gguf import GGUFHeader, read_header
 from daemon.models import embedded_model
 from daemon.records import Message, Sampling
@@ -122,6 +124,15 @@ class TestLlamaEngine(EngineContract):
         assert finished.finish_reason == "stop"
         assert shown == text[: text.index(stop)]
 
+    async def test_a_huge_prompt_is_refused_quickly_and_a_stream_beside_it_goes_on(self, engine: LlamaEngine) -> None:
+        stream = engine.generate(request(max_tokens=60))
+        await anext(aiter(stream))
+        began = time.monotonic()
+        with pytest.raises(ContextOverflow, match="maximum context length is 512 tokens"):
+            await collect(engine, request("word " * 2_000_000))
+        assert time.monotonic() - began < 5
+        assert [event async for event in stream][-1] == await _last(engine, request(max_tokens=60))
+
     async def test_seeds_repeat_and_differ(self, engine: LlamaEngine) -> None:
         def hot(seed: int) -> GenerateRequest:
             return GenerateRequest(user("Tell me a story."), Sampling(temperature=1.0, top_p=0.9, seed=seed), max_tokens=16)
@@ -144,6 +155,12 @@ class TestLlamaEngine(EngineContract):
                 await engine.load_lora(each)
         assert engine.stats.loras == ()
         assert (await collect(engine, request()))[0]
+
+
+async def _last(engine: LlamaEngine, asked: GenerateRequest) -> Finished:
+    """The end of a reply, as it is without anything reused."""
+    _, finished = await collect(engine, asked)
+    return replace(finished, usage=replace(finished.usage, cached_tokens=0))
 
 
 async def test_a_killed_worker_comes_back_and_what_had_shown_nothing_is_asked_again(engine: LlamaEngine, lora: LoRA) -> None:

@@ -147,10 +147,10 @@ class Intake:
         self._check(call.lora)
         self._commands.put(Submit(Score(call.id, call.tokens, call.lora.id if call.lora else None, call.priority), call.lora))
 
-    def _fits(self, wanted: int) -> None:
+    def _fits(self, wanted: int, words: str = "") -> None:
         if wanted > self._context_tokens:
             raise ContextOverflow(
-                f"This model's maximum context length is {self._context_tokens} tokens, however you requested {wanted} tokens.",
+                f"This model's maximum context length is {self._context_tokens} tokens, however you requested {words}{wanted} tokens.",
                 "Shorten the conversation, or raise engine.context.",
                 param="messages",
             )
@@ -160,6 +160,8 @@ class Intake:
             raise BadRequest("messages must not be empty.", param="messages")
         tokens: list[int] = []
         pieces = self._template.render(messages, tools, add_generation_prompt=add_generation_prompt)
+        # Splitting megabytes that cannot fit would hold up every other request.
+        self._fits(sum(len(text) for text, _ in pieces) // self._vocabulary.longest_piece_bytes, "at least ")
         for index, (text, special) in enumerate(pieces):
             begin = index == 0 and not self._template.starts_itself(text)
             tokens += self._vocabulary.tokenize(text, begin=begin, special=special)

@@ -46,10 +46,12 @@ class Vocabulary:
         self.adds_begin = bool(native.llama_vocab_get_add_bos(self._vocabulary))
         self.begin_text = self._text_of(native.llama_vocab_bos(self._vocabulary))
         self.end_text = self._text_of(native.llama_vocab_eos(self._vocabulary))
+        pieces = [self.piece(token, special=True) for token in range(self.size)]
+        self.longest_piece_bytes = max(1, *map(len, pieces))
         self.control_texts = tuple(
-            text
-            for token in range(self.size)
-            if native.llama_vocab_get_attr(self._vocabulary, token) & _CONTROL and (text := self._text_of(token))
+            piece.decode(errors="replace")
+            for token, piece in enumerate(pieces)
+            if piece and native.llama_vocab_get_attr(self._vocabulary, token) & _CONTROL
         )
 
     def tokenize(self, text: str, *, begin: bool = False, special: bool = False) -> list[int]:
