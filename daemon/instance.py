@@ -34,6 +34,7 @@ class Instance:
         except BlockingIOError as error:
             os.close(self._descriptor)
             raise Conflict(f"A daemon already runs for {home.root}: {_who(self._path)}.", "Stop it with: reef down.") from error
+        os.ftruncate(self._descriptor, 0)  # what a crashed one left
 
     def announce(self, facts: JSONObject) -> None:
         """Say who runs: `pid`, `host`, `port`, `version`, `started_at`."""

@@ -27,6 +27,7 @@ class Services:
 
     home: Home
     loaded: LoadedConfig
+    started_with: Config  # what holds until a restart: listener, engine, storage
     version: str
     started_at: float  # seconds since the epoch
     base_url: str  # http://127.0.0.1:8900

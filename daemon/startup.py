@@ -50,6 +50,7 @@ async def services_for(home: Home, loaded: LoadedConfig, engine: Engine, base_ur
         services = Services(
             home=home,
             loaded=loaded,
+            started_with=config,
             version=__version__,
             started_at=time.time(),
             base_url=base_url,

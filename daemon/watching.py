@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import JsonValue
 from watchfiles import awatch
 
+from daemon.config import Config
 from daemon.config_load import LoadedConfig, changed, load, restart_needed
 from daemon.errors import ConfigError
 from daemon.gateway.security import Names
@@ -54,16 +55,23 @@ async def reload(source: ConfigSource, services: Services, names: Names) -> None
         _warn(services, f"Configuration refused, the old one stands: {error}")
         return
     old, new = services.config, loaded.config
-    needs_restart = [*restart_needed(old, new), *(name for name in _AT_START if name in changed(old, new))]
+    needs_restart = _needs_restart(services.started_with, new)
     services.loaded = loaded
     services.serving.idle_s = new.learn.idle_s
     services.runner.configure(new, services.base_url, loaded.search_paths)
     names.allow(new.server.allowed_hosts, new.server.allowed_origins)
     if needs_restart:
-        _warn(services, f"Configuration changed in {', '.join(needs_restart)}: restart the daemon for that (reef down, reef up).")
+        _warn(services, f"Configuration changed in {', '.join(needs_restart)}: restart the daemon for that: reef down, reef up.")
     taken = [name for name in changed(old, new) if name not in needs_restart]
     if taken:
         _log.info("Configuration changed: %s", ", ".join(taken))
+
+
+def _needs_restart(started_with: Config, new: Config) -> list[str]:
+    """The sections that a running daemon cannot take over; which hosts and origins may ask, it can."""
+    asking = {"allowed_hosts": new.server.allowed_hosts, "allowed_origins": new.server.allowed_origins}
+    before = started_with.model_copy(update={"server": started_with.server.model_copy(update=asking)})
+    return [*restart_needed(before, new), *(name for name in _AT_START if name in changed(before, new))]
 
 
 def _places(loaded: LoadedConfig) -> tuple[set[str], set[Path]]:

@@ -70,7 +70,7 @@ def json_response(content: JSONObject, status: int = 200, headers: Mapping[str, 
 
 def error_response(error: ReefError, path: str, *, close: bool = False) -> Response:
     """The response for `error`; `close` ends the connection (the body was not read)."""
-    headers = {"retry-after": str(error.retry_after_s)} if isinstance(error, Busy) else {}
+    headers = {"retry-after": str(error.retry_after_s if isinstance(error, Busy) else 1)} if error.status in (429, 503) else {}
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
     if close:
