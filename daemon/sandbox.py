@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -131,6 +132,9 @@ def _bubblewrap(folder: Path, home: Path, hidden: Sequence[Path]) -> list[str]:
     user = Path.home()
     wrapped = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-all"]
     wrapped += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    for programs in _programs():  # what the command may be run by, should that lie in /tmp
+        if Path("/tmp") in programs.parents:
+            wrapped += ["--ro-bind-try", str(programs), str(programs)]
     for place in (*(user / name for name in (*_SECRET_PLACES, *_SECRET_FILES)), *hidden):
         if place.is_dir():
             wrapped += ["--tmpfs", str(place.resolve())]
@@ -139,6 +143,11 @@ def _bubblewrap(folder: Path, home: Path, hidden: Sequence[Path]) -> list[str]:
     for place in (folder, home):  # last: they may lie inside what was hidden
         wrapped += ["--bind", str(place), str(place)]
     return [*wrapped, "--chdir", str(folder), "--"]
+
+
+def _programs() -> list[Path]:
+    places = (sys.base_prefix, sys.prefix, *os.environ.get("PATH", os.defpath).split(os.pathsep))
+    return list(dict.fromkeys(Path(place).resolve() for place in places if place))
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:
