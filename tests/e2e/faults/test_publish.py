@@ -49,10 +49,11 @@ def test_a_promotion_killed_at_each_point(tmp_path: Path) -> None:
     serve = quick_recipes(tmp_path / "mine", "Quick")
     with ReefHome(tmp_path / "home") as reef:
         receipts: list[str] = []
-        head = ""
+        reef.start("-c", str(serve))  # the first release is published by the first start
+        head = reef.head()
+        reef.stop()
         for point in FAILPOINTS:
             reef.start("-c", str(serve), env={"REEF_FAILPOINT": point})
-            head = head or reef.head()
             receipts.append(reef.ask(f"Something new before {point}.").receipt)
             reef.start_run()
             assert reef.wait_dead() == -9
