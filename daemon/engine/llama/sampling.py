@@ -82,6 +82,9 @@ class Sampler:
     def _draw(self, logits: NDArray[np.float32]) -> int:
         """top-k, top-p, min-p (each on what the one before it left), then temperature, then one draw."""
         sampling = self._sampling
+        if sampling.top_k == 0 and sampling.top_p >= 1.0 and sampling.min_p <= 0.0:  # nothing to cut off, so nothing to sort
+            cumulative = np.cumsum(np.exp((logits - logits.max()).astype(np.float64) / sampling.temperature))
+            return min(len(logits) - 1, int(np.searchsorted(cumulative, self._random.random() * cumulative[-1], side="right")))
         order = self._ordered(logits)
         probabilities = np.exp((logits[order] - logits[order[0]]).astype(np.float64))
         probabilities /= probabilities.sum() if sampling.top_k else np.exp((logits - logits[order[0]]).astype(np.float64)).sum()
