@@ -10,6 +10,7 @@ import logging
 
 from daemon.errors import ReefError
 from daemon.evolution.publish import engine_settings, facts_of
+from daemon.experience.runs import Run, RunStatus
 from daemon.records import DEFAULT_SCENARIO
 from daemon.services import Services
 from daemon.serving.releases import RepositoryReleases, base_facts
@@ -24,6 +25,7 @@ async def recover(services: Services, releases: RepositoryReleases) -> None:
 
     A scenario that cannot serve is left out, with a warning for the owner; the others go on.
     """
+    await _finish_published_runs(services)
     for run_id in await asyncio.wrap_future(services.runs.fail_unfinished("The daemon stopped while it ran.")):
         _log.warning("The run %s ended with the daemon; its experience is free again", run_id)
     archived = await asyncio.to_thread(_archived, services)
@@ -40,6 +42,24 @@ async def recover(services: Services, releases: RepositoryReleases) -> None:
     for name in dict.fromkeys([DEFAULT_SCENARIO, *known]):
         if name not in repository_names:
             await services.scenarios.ensure(name)
+
+
+async def _finish_published_runs(services: Services) -> None:
+    """A run whose release stands has done its work, though the daemon died before it could say so."""
+    for run in await asyncio.to_thread(services.runs.list):
+        release = await asyncio.to_thread(_release_of, services, run) if run.status is RunStatus.RUNNING else None
+        if release is not None:
+            verdict, _, sentence = release.manifest.verdict.partition(": ")
+            finished = services.runs.finish(run.id, RunStatus.DONE, verdict=verdict, sentence=sentence, release_id=release.id)
+            await asyncio.wrap_future(finished)
+
+
+def _release_of(services: Services, run: Run) -> Release | None:
+    repository = services.repository
+    if run.scenario not in repository.scenarios():
+        return None
+    kept = (*repository.chain(run.scenario), *repository.held(run.scenario), *repository.rejected(run.scenario))
+    return next((release for release in kept if release.manifest.run_id == run.id), None)
 
 
 def _archived(services: Services) -> set[str]:

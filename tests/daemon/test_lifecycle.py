@@ -21,9 +21,13 @@ import pytest
 from daemon.config_load import load
 from daemon.errors import ConfigError, Conflict
 from daemon.gateway.security import Names
+from daemon.harness.hints import with_hints
 from daemon.instance import Instance
 from daemon.listener import bind
 from daemon.paths import Home
+from daemon.serving_hints import ServingHints
+from daemon.versions.manifest import Operation
+from daemon.versions.release import Draft
 from daemon.watching import ConfigSource, reload, watch
 from tests.daemon.running import running, until
 from tests.engine.fake import ScriptedEngine
@@ -196,3 +200,19 @@ def test_a_listener_on_a_foreign_address_is_refused(tmp_path: Path) -> None:
     loaded = load(Home(tmp_path), None, {}, {"server.host": "192.0.2.1", "server.expose": True})
     with pytest.raises(ConfigError, match="Cannot listen"):
         bind(loaded.config.server)
+
+
+async def test_a_run_whose_release_stands_is_not_called_failed_after_a_crash(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        services = daemon.services
+        for run_id in ("run_published", "run_cut"):
+            await asyncio.wrap_future(services.runs.create("default", "demos", run_id=run_id))
+        head = services.repository.head("default")
+        assert head is not None
+        hints = with_hints(head.tree, ServingHints(system_prefix="Be brief."))
+        draft = Draft("default", Operation.TRAINING, head.manifest.base, hints, run_id="run_published", verdict="promoted: better")
+        release = await services.publisher.publish(draft, head.id)
+    async with running(tmp_path) as daemon:
+        published, cut = daemon.services.runs.get("run_published"), daemon.services.runs.get("run_cut")
+        assert (published.status, published.verdict, published.sentence) == ("done", "promoted", "better")
+        assert published.release_id == release.id and cut.status == "failed"
