@@ -6,7 +6,6 @@ A dotted path imports the user's code, so this is called in the run process and 
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import entry_points
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from daemon.errors import ConfigError
 from daemon.evolution.recipe import Recipe
+from daemon.plugin_path import search_also
 from daemon.records import JSON
 
 GROUP = "reef.recipes"
@@ -42,10 +42,7 @@ def find_recipe(path: str, search_paths: Sequence[Path] = ()) -> type[Recipe]:
     module_name, separator, class_name = dotted.partition(":")
     if not separator:
         raise ConfigError(f"There is no recipe named {path!r}.", _nearest(path, [*known, *known.values()]), param="reef.recipe")
-    for folder in search_paths:
-        if str(folder) not in sys.path:
-            sys.path.append(str(folder))
-    importlib.invalidate_caches()
+    search_also(search_paths)
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -20,6 +20,7 @@ from pathlib import Path
 from daemon.child_main import exit_on_eof, prepare, send
 from daemon.errors import DataError, ReefError
 from daemon.files import write_atomic
+from daemon.plugin_path import search_also
 from daemon.records import JSON, JSONObject
 from daemon.training import job as files
 from daemon.training.job import Sample, TrainingFailure, TrainingJob, TrainingResult, metrics_line, read_job
@@ -38,7 +39,7 @@ def train(folder: Path, tell: Callable[[JSONObject], None]) -> TrainingResult:
         ReefError: the job is refused or the loss leaves the numbers; nothing but `metrics.jsonl` is written then.
     """
     job, samples = read_job(folder)
-    sys.path.extend(path for path in job.search_paths if path not in sys.path)  # last: they never shadow ours
+    search_also(Path(path) for path in job.search_paths)
     os.environ["OMP_NUM_THREADS"] = str(job.threads)
 
     import torch

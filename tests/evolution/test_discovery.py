@@ -44,6 +44,14 @@ def test_a_users_file_cannot_shadow_ours(tmp_path: Path) -> None:
     assert find_recipe("recipes.demos.recipe:DemosRecipe", [tmp_path]) is DemosRecipe
 
 
+def test_a_folder_recipes_of_the_users_joins_ours(tmp_path: Path) -> None:
+    own = tmp_path / "recipes" / "own_method"
+    own.mkdir(parents=True)
+    (own / "recipe.py").write_text(OWN)
+    assert find_recipe("recipes.own_method.recipe:MyRecipe", [tmp_path]).name == "mine"
+    assert find_recipe("recipes.demos.recipe:DemosRecipe", [tmp_path]) is DemosRecipe
+
+
 def test_an_unknown_class_and_a_broken_file_are_named(tmp_path: Path) -> None:
     (tmp_path / "own_recipe_b.py").write_text(OWN)
     (tmp_path / "own_recipe_c.py").write_text("import no_such_thing\n")
