@@ -101,7 +101,7 @@ def test_feedback_on_a_receipt_that_was_never_given_out(reef: ReefHome) -> None:
 
 def test_a_release_that_is_not_there_and_a_rollback_that_changes_nothing(reef: ReefHome) -> None:
     says(reef.request("POST", "/reef/scenarios/default/rollback", {"release_id": "r99"}), 404, "r99")
-    says(reef.request("POST", "/reef/scenarios/default/rollback", {"release_id": "r1"}), 400)
+    says(reef.request("POST", "/reef/scenarios/default/rollback", {"release_id": "r1"}), 409, "nothing would change")
     says(reef.request("POST", "/reef/scenarios/default/rollback", {"release_id": "r1", "expected_head": "r7"}), 409, "r1")
 
 
