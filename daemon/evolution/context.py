@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.engine.base import Capability, ModelInfo
+from daemon.errors import DataError, Unsupported
 from daemon.evolution.model_client import ModelClient
 from daemon.evolution.progress import Progress
 from daemon.evolution.tasks import Task
 from daemon.records import JSONObject
+from daemon.training.job import LoRASettings, Sample, TrainingJob, write_job
+from daemon.training.process import run_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.training.job import Sample
     from daemon.versions.release import Release
 
 
@@ -77,15 +79,38 @@ class RunContext:
         Raises:
             ReefError: the trainer refused or failed, with its sentence.
         """
-        from daemon.evolution.train import train
-
-        return train(
-            self,
-            samples,
-            objective,
-            settings,
-            steps=steps,
+        base = self.model_info.path
+        if base is None:
+            raise Unsupported("The served weights are not a file on this machine, so they cannot be trained.", "Serve a GGUF file.")
+        if not samples:
+            raise DataError("There is nothing to train on: every sample was left out.", "Report more, or see the run's notes.")
+        folder = _fresh_folder(self.workdir)
+        rank = rank or self.limits.rank
+        job = TrainingJob(
+            base=base,
+            base_sha256=self.model_info.sha256,
+            objective=objective,
+            settings=settings,
+            lora=LoRASettings(rank=rank, alpha=2 * rank),
             learning_rate=learning_rate,
+            steps=steps,
             batch_size=batch_size,
-            rank=rank or self.limits.rank,
+            seed=self.seed,
+            max_minutes=self.limits.max_minutes,
+            threads=self.limits.threads,
+            search_paths=tuple(str(path) for path in self.search_paths),
         )
+        write_job(folder, job, samples)
+        self.progress.phase("train", f"{len(samples)} samples, {steps} steps")
+        result = run_job(folder, self.progress.pass_on, nice=self.limits.nice)
+        self.progress.emit(
+            "trained", steps=result.steps, stopped=result.stopped, loss=result.loss, tokens=result.tokens, seconds=round(result.wall_s, 1)
+        )
+        return folder
+
+
+def _fresh_folder(workdir: Path) -> Path:
+    number = 1
+    while (workdir / f"training-{number}").exists():
+        number += 1
+    return workdir / f"training-{number}"

@@ -63,7 +63,7 @@ def context(tmp_path: Path, told: list[JSONObject], monkeypatch: pytest.MonkeyPa
         (folder / RESULT_FILE).write_text(result.model_dump_json())
         return result
 
-    monkeypatch.setattr("daemon.evolution.train.run_job", run_job)
+    monkeypatch.setattr("daemon.evolution.context.run_job", run_job)
     return _context(tmp_path, told, ServingHints())
 
 
