@@ -79,7 +79,7 @@ def corrected_turns(local: LocalModel) -> tuple[Turn, ...]:
     turns = []
     for number, entry in enumerate(WORKLOAD["corrections"]):
         messages: tuple[Message, ...] = ({"role": "user", "content": entry["prompt"]},)
-        reply = local.client("base").chat(list(messages), max_tokens=256)
+        reply = local.client("base").chat(list(messages), max_tokens=128)
         inference = Inference(
             id=f"rec_{number}",
             scenario="default",
@@ -169,8 +169,9 @@ def main() -> None:
             point = measure(local, "lora", asked, arguments.shipped_probe)
             result = read_result(candidate.lora_folder)
             name = ", ".join(f"{key} {value}" for key, value in chosen.items()) or "as shipped"
-            rise, shipped = point.loss / base.loss - 1, point.shipped_probe / base.shipped_probe - 1
-            learned = f"{name:34} {point.form:4.2f}  {point.form_behind_demonstrations:12.2f}  {rise:+6.1%} {shipped:+6.1%}"
+            rise = point.loss / base.loss - 1
+            shipped = f"{point.shipped_probe / base.shipped_probe - 1:+6.1%}" if arguments.shipped_probe else f"{'-':>6}"
+            learned = f"{name:34} {point.form:4.2f}  {point.form_behind_demonstrations:12.2f}  {rise:+6.1%} {shipped}"
             print(f"{learned} {result.steps:6} {result.tokens:6} {result.cpu_s:5.0f} {result.wall_s:6.0f}", flush=True)
             local.set_lora(None)
         local.close()
