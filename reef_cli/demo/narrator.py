@@ -14,16 +14,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
+_LOG_EVERY_S = 20.0
+
 
 class Bar:
-    """One moving bar, given out by `Narrator.bar`."""
+    """One moving bar, given out by `Narrator.bar`. Where nothing moves, in a log, it says a line now and then instead."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress
         self._task = task
+        self._spoke = time.monotonic()
 
     def update(self, done: float, total: float | None = None, detail: str = "") -> None:
         self._progress.update(self._task, completed=done, total=total, detail=detail)
+        if self._progress.disable and total and time.monotonic() - self._spoke > _LOG_EVERY_S:
+            self._spoke = time.monotonic()
+            self._progress.console.print(Text(f"   … {done:.0f} of {total:.0f} {detail}"))
 
     def advance(self) -> None:
         self._progress.advance(self._task)
