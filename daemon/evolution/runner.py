@@ -6,7 +6,6 @@ One run at a time in a daemon: they share the processor with what serves. The ru
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import shutil
 import time
@@ -44,6 +43,7 @@ class _Active:
 
     run: Run
     task: asyncio.Task[None]
+    ending: asyncio.Event  # somebody wants it to end; its task is never cancelled, so that it always cleans up and is stored
     cancelled: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     told_at: float = 0.0  # when it last told something, on the monotonic clock
@@ -142,7 +142,8 @@ class Runner:
             )
             facts: JSONObject = {"settings": dict(job.settings), "dry_run": dry_run, "seed": job.seed, "release": release.id}
             run = await asyncio.wrap_future(self._runs.create(scenario, chosen, trigger=trigger, config=facts, run_id=run_id))
-            self._active = _Active(run, asyncio.create_task(self._follow(run, job, config), name=run_id))
+            ending = asyncio.Event()
+            self._active = _Active(run, asyncio.create_task(self._follow(run, job, config, ending), name=run_id), ending)
         finally:
             self._starting = False
         return run
@@ -158,7 +159,7 @@ class Runner:
             run = await asyncio.to_thread(self._runs.get, run_id)
             raise Conflict(f"The run {run_id} has already ended: {run.status}.", f"See `reef runs {run_id}`.")
         active.cancelled = True
-        active.task.cancel()
+        active.ending.set()
         await asyncio.wait([active.task])
         return await asyncio.to_thread(self._runs.get, run_id)
 
@@ -185,7 +186,7 @@ class Runner:
         """At the daemon's end: the run under way fails, with that reason."""
         active = self._active
         if active is not None:
-            active.task.cancel()
+            active.ending.set()
             await asyncio.wait([active.task])
 
     def _checkout(self, release: Release, run_id: str) -> Path | None:
@@ -193,44 +194,45 @@ class Runner:
         folder.mkdir(parents=True, mode=0o700)
         return self._repository.checkout_lora_folder(release, folder / "current-lora")
 
-    async def _follow(self, run: Run, job: RunJob, config: Config) -> None:
-        """The whole life of one run. Whatever happens, it ends in the database and its token dies."""
+    async def _follow(self, run: Run, job: RunJob, config: Config, ending: asyncio.Event) -> None:
+        """The whole life of one run. Whatever happens, it ends in the database and its token dies.
+
+        Once the recipe is done, the publication that follows is finished, whoever asks for an end: half of it would serve otherwise.
+        """
         status, verdict, sentence, release_id, error = RunStatus.FAILED, "", "", None, ""
         supervision = Supervision(job, self._serving, config, lambda event: self._note(run.id, event))
         try:
             token = self._tokens.issue(run.id, run.scenario)
             await asyncio.to_thread(_lay_down, job, token)
-            await supervision.run()
-            outcome = await asyncio.to_thread(read_outcome, job.folder / OUTCOME_FILE)
-            release_id = await _to_the_end(self._settle(run, job, outcome))
-            status, verdict, sentence = RunStatus.DONE, outcome.verdict, outcome.sentence
-            if release_id is None and outcome.verdict == "promoted":
-                sentence += " (dry run: nothing was published)"
-        except asyncio.CancelledError:
-            cancelled = self._active is not None and self._active.cancelled
-            status = RunStatus.CANCELLED if cancelled else RunStatus.FAILED
-            sentence = "cancelled" if cancelled else "the daemon stopped while it ran"
+            if await _unless(ending, supervision.run()):
+                outcome = await asyncio.to_thread(read_outcome, job.folder / OUTCOME_FILE)
+                release_id = await self._settle(run, job, outcome)
+                status, verdict, sentence = RunStatus.DONE, outcome.verdict, outcome.sentence
+                if release_id is None and outcome.verdict == "promoted":
+                    sentence += " (dry run: nothing was published)"
+            elif self._active is not None and self._active.cancelled:
+                status, sentence = RunStatus.CANCELLED, "cancelled"
+            else:
+                sentence = "the daemon stopped while it ran"
         except ReefError as failure:
             sentence, error = failure.message, str(failure)
         except Exception as failure:  # noqa: BLE001 - the top of a run
             _log.exception("the run %s ended by a bug", run.id)
             sentence = error = f"The run ended by a bug of ours: {type(failure).__name__}: {failure}"
-        finally:
-            self._tokens.revoke(run.id)
-            self._serving.withdraw(run.id)
-            await asyncio.to_thread(_tidy, job.folder)
-            if supervision.lora is not None:
-                await self._drop_unused(supervision.lora)
+        await self._clean_up(run, job, supervision.lora)
         await self._finish(run, status, verdict, sentence, release_id, error)
 
-    async def _drop_unused(self, lora: LoRA) -> None:
-        """Unload a candidate's LoRA and remove its file, unless a release holds it now."""
+    async def _clean_up(self, run: Run, job: RunJob, lora: LoRA | None) -> None:
+        """Its token dies, its candidate is unloaded, and the candidate's LoRA file goes unless a release holds it now."""
+        self._tokens.revoke(run.id)
+        self._serving.withdraw(run.id)
         try:
-            if lora.id not in await asyncio.to_thread(self._repository.weights_in_use):
+            await asyncio.to_thread(_tidy, job.folder)
+            if lora is not None and lora.id not in await asyncio.to_thread(self._repository.weights_in_use):
                 await self._serving.sweep()
                 await asyncio.to_thread(lora.path.unlink, missing_ok=True)
         except (ReefError, OSError) as error:
-            _log.warning("Cannot remove the LoRA of a candidate: %s", error)
+            _log.warning("Run %s left files behind: %s", run.id, error)
 
     async def _finish(self, run: Run, status: RunStatus, verdict: str, sentence: str, release_id: str | None, error: str) -> None:
         event: JSONObject = {"type": "ended", "status": status.value, "verdict": verdict, "sentence": sentence, "release_id": release_id}
@@ -286,13 +288,19 @@ def _tidy(folder: Path) -> None:
             weights.unlink(missing_ok=True)
 
 
-async def _to_the_end(settling: Coroutine[None, None, str | None]) -> str | None:
-    """A publication that has begun is finished, whoever cancels the run meanwhile: half of it would serve otherwise."""
-    task = asyncio.create_task(settling)
-    while not task.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
-    return task.result()
+async def _unless(ending: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
+    """Do `work`; False if `ending` was set before it was done, and it was cancelled and has cleaned up."""
+    working, asked = asyncio.create_task(work), asyncio.create_task(ending.wait())
+    await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if working.done():
+        working.result()
+        return True
+    working.cancel()
+    await asyncio.wait([working])
+    if not working.cancelled() and (failure := working.exception()) is not None:
+        _log.warning("while it was ended: %s", failure)
+    return False
 
 
 def _lay_down(job: RunJob, token: str) -> None:

@@ -263,6 +263,38 @@ async def test_a_run_can_be_cancelled_and_only_one_runs(tmp_path: Path) -> None:
         assert after.verdict == "promoted"
 
 
+async def test_a_run_that_is_cancelled_at_once_twice_or_whose_folder_cannot_be_tidied_still_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that never ends blocks all others for as long as the daemon lives."""
+    async with bench(tmp_path) as b:
+        started = await b.runner.start("default", recipe=own_recipes.path_of("Hangs"))
+        run = await b.runner.cancel(started.id)  # its task has not taken a step yet
+        assert run.status is RunStatus.CANCELLED
+        assert b.runner.active is None
+
+        started = await b.runner.start("default", recipe=own_recipes.path_of("Hangs"))
+        while not any(event["type"] == "note" for event in b.events(started.id)):
+            await b.runner.wait_event(started.id, 1.0)
+        process = next(one for one in psutil.Process().children() if any(started.id in part for part in one.cmdline()))
+        cancelling = []
+        for _ in range(20):  # somebody who presses the key again and again, while it is being ended
+            cancelling.append(asyncio.create_task(b.runner.cancel(started.id)))
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*cancelling, return_exceptions=True)
+        assert b.services.runs.get(started.id).status is RunStatus.CANCELLED
+        assert b.runner.active is None
+        assert not process.is_running()
+
+        def refuse(folder: Path) -> None:
+            raise PermissionError(13, "Permission denied", str(folder))
+
+        monkeypatch.setattr("daemon.evolution.runner._tidy", refuse)
+        run, _ = await b.run("Nothing")
+        assert run.status is RunStatus.DONE
+        assert b.runner.active is None
+
+
 async def test_a_run_that_holds_the_interpreter_or_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("daemon.evolution.supervision._EVALUATION_MINUTES", -29.95)  # half an hour of training less that: three seconds
     async with bench(tmp_path) as b:
