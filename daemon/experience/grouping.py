@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from daemon import json_text
 from daemon.experience.keys import text_of
 from daemon.experience.packing import digest
 from daemon.records import JSON, JSONObject, Message, TurnKind
@@ -114,7 +114,7 @@ def _has_tools(request: JSONObject) -> bool:
 def _session_of_user(user: str) -> str | None:
     """Claude Code sends JSON text with a `session_id`; other values name a user, not a session."""
     try:
-        parsed: JSON = json.loads(user)
+        parsed = json_text.parse(user)
     except ValueError:
         return None
     found = _text(parsed.get("session_id")) if isinstance(parsed, dict) else ""

@@ -11,6 +11,7 @@ import contextlib
 import json
 from collections.abc import Iterable, Sequence
 
+from daemon import json_text
 from daemon.experience.packing import digest, to_json
 from daemon.records import JSON, Message
 from daemon.redact import redact_text
@@ -66,5 +67,5 @@ def _call(call: JSON) -> JSON:
     if isinstance(arguments, str):
         arguments, _ = redact_text(arguments)
         with contextlib.suppress(ValueError):  # arguments that are no JSON stay as they are
-            arguments = json.dumps(json.loads(arguments), sort_keys=True)
+            arguments = json.dumps(json_text.parse(arguments), sort_keys=True)
     return [function.get("name"), arguments]

@@ -8,6 +8,7 @@ import zlib
 
 from starlette.requests import ClientDisconnect, Request
 
+from daemon import json_text
 from daemon.errors import BadRequest, TooLarge
 from daemon.gateway.errors import UnsupportedMediaType
 from daemon.gateway.security import BODY_LIMIT_BYTES
@@ -32,29 +33,22 @@ async def read_json(request: Request, limit_bytes: int = BODY_LIMIT_BYTES) -> JS
     data = await _read(request, limit_bytes)
     if not data:
         return {}
-    value = await asyncio.to_thread(parse_json, data) if len(data) > _PARSE_IN_THREAD_BYTES else parse_json(data)
+    value = await asyncio.to_thread(_parse, data) if len(data) > _PARSE_IN_THREAD_BYTES else _parse(data)
     if not isinstance(value, dict):
         raise BadRequest("The body must be a JSON object.")
     return value
 
 
-def parse_json(data: bytes) -> JSON:
-    """Strict JSON: no NaN, errors name the place."""
+def _parse(data: bytes) -> JSON:
+    """Strict JSON; errors name the place."""
     try:
-        value: JSON = json.loads(data, parse_constant=_refuse_constant)
+        return json_text.parse(data)
     except json.JSONDecodeError as error:
         raise BadRequest(f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from error
     except UnicodeDecodeError as error:
         raise BadRequest("The body is not UTF-8 text.") from error
-    except RecursionError as error:
-        raise BadRequest("The body is nested too deeply.") from error
-    except ValueError as error:  # a number with too many digits
+    except ValueError as error:
         raise BadRequest(f"The body is not valid JSON: {error}.") from error
-    return value
-
-
-def _refuse_constant(name: str) -> JSON:
-    raise BadRequest(f"The body is not valid JSON: {name} is no JSON number.")
 
 
 async def _read(request: Request, limit_bytes: int) -> bytes:

@@ -116,6 +116,12 @@ def test_a_template_that_misbehaves_is_a_400(source: str) -> None:
         ChatTemplate(source).render([{"role": "user", "content": "a"}], [])
 
 
+def test_arguments_that_are_nested_without_end_stay_the_text_they_are() -> None:
+    call: JSONObject = {"function": {"name": "f", "arguments": "[" * 100_000}}
+    pieces = ChatTemplate("{{ messages[0].tool_calls[0].function.arguments }}").render([{"role": "assistant", "tool_calls": [call]}], [])
+    assert pieces == [("[" * 100_000, True)]
+
+
 def test_a_template_that_never_ends_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("daemon.engine.llama.template._TIME_LIMIT_S", 0.3)
     loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"

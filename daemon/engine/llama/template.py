@@ -18,6 +18,7 @@ import jinja2.ext
 import jinja2.runtime
 import jinja2.sandbox
 
+from daemon import json_text
 from daemon.errors import BadRequest, DataError
 from daemon.records import JSON, JSONObject
 
@@ -197,7 +198,7 @@ def _parsed_call(call: JSON) -> JSON:
     if not isinstance(arguments, str):
         return call
     try:
-        parsed: JSON = json.loads(arguments)
+        parsed = json_text.parse(arguments)
     except ValueError:
         parsed = arguments
     return {**call, "function": {**function, "arguments": parsed}}
