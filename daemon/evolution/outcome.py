@@ -38,4 +38,5 @@ def draft_of(job: RunJob, outcome: Outcome) -> Draft:
         evaluation=evaluation,
         verdict=f"{outcome.verdict}: {outcome.sentence}",
         who=f"run {job.run_id}",
+        compared_with=job.release.id,
     )

@@ -66,6 +66,7 @@ class Draft:
     verdict: str = ""
     who: str = ""
     promotes: str | None = None  # commit id of the held candidate that this publishes
+    compared_with: str | None = None  # the release that it was made from and evaluated against; None: the head
 
 
 @dataclass(frozen=True, slots=True)

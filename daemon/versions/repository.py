@@ -132,20 +132,21 @@ class Repository:
             return self.advance(self.prepare(draft), expected_head)
 
     def prepare(self, draft: Draft) -> Prepared:
-        """Make weights, then trees and commit durable, on top of the present head; no ref moves.
+        """Make weights, then trees and commit durable, on top of what it was compared with; no ref moves.
 
         Raises:
-            DataError: a file is missing, or a harness path is none.
+            DataError: a file is missing, or a harness path is none. NotFound: there is no release that it was compared with.
         """
         check_scenario(draft.scenario)
         check_tree(draft.harness)
         with self._lock.held(), storing(self.path):
-            parent = self.head(draft.scenario)
+            head = self.head(draft.scenario)
+            parent = self.release(draft.scenario, draft.compared_with) if draft.compared_with is not None else head
             lora, fresh = lora_of(draft, self.weights)
             failpoint("publish.lfs-written")
             if not draft.change:
                 draft = replace(draft, change=change_line(parent, draft.harness, lora))
-            release_id = self._next_id(draft.scenario, parent)
+            release_id = self._next_id(draft.scenario, head)
             manifest = manifest_of(draft, release_id, parent.id if parent else None, lora, time.time())
             parents = [one for one in (parent.commit_id if parent else None, draft.promotes) if one]
             release = self._commit(manifest, draft.harness, lora, git_objects.evaluation_text(draft.evaluation), parents)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,22 @@ async def test_a_held_candidate_waits_and_can_be_promoted(tmp_path: Path) -> Non
         assert head.hints.system_prefix == "held"
         assert head.lora is not None
         assert promoted.id == bench.head == bench.served
+
+
+async def test_a_candidate_that_is_held_after_the_head_moved_names_what_it_was_compared_with(tmp_path: Path) -> None:
+    """Else a person would promote it as if it had been judged against the new head, and lose what that one changed."""
+    async with parts(tmp_path / "home") as bench:
+        judged = dataclasses.replace(bench.draft("judged against r1"), compared_with="r1")
+        await bench.publisher.publish(bench.draft("a person was faster"), "r1")
+        held = await bench.publisher.hold(judged)
+        assert held.manifest.parent_release_id == "r1"
+        with pytest.raises(Conflict, match="was evaluated against r1; r2 serves something else"):
+            await bench.publisher.promote("default", held.id, "r2", "owner")
+        await bench.publisher.rollback("default", "r1", "r2", "owner")
+        promoted = await bench.publisher.promote("default", held.id, None, "owner")  # what it was judged against serves again
+        assert promoted.id == bench.head == bench.served
+        with pytest.raises(Conflict, match="r5 is the head"):
+            bench.repository.advance(bench.repository.prepare(dataclasses.replace(judged)), "r5")
 
 
 async def test_a_rejected_candidate_leaves_a_trace_without_weights(tmp_path: Path) -> None:
