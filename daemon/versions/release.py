@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -117,24 +117,6 @@ class Prepared:
     @property
     def manifest(self) -> Manifest:
         return self.release.manifest
-
-
-def consumed_records(chain: Sequence[Release]) -> frozenset[str]:
-    """Receipts that the newest release of `chain` (newest first, whole) was made from.
-
-    A rollback or undo goes back to what the restored release had consumed: what came after is free again.
-    """
-    by_id = {release.id: release for release in chain}
-    found: set[str] = set()
-    release = chain[0] if chain else None
-    while release is not None:
-        manifest = release.manifest
-        found.update(manifest.records)
-        back = manifest.operation in (Operation.ROLLBACK, Operation.UNDO)
-        earlier = manifest.restores if back else manifest.parent_release_id
-        following = by_id.get(earlier) if earlier else None
-        release = following if following is not None and following.manifest.number < manifest.number else None
-    return frozenset(found)
 
 
 def nearest_ids(wanted: str, known: Iterable[str]) -> list[str]:

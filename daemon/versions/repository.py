@@ -23,7 +23,7 @@ from daemon.versions.failpoints import failpoint
 from daemon.versions.lock import WriteLock
 from daemon.versions.manifest import Manifest
 from daemon.versions.refs import Refs, check_scenario, head_ref, held_refs, is_release_id, mirror_ref, rejected_refs
-from daemon.versions.release import LORA_GGUF, Draft, LoRAFiles, Prepared, Release, ReleaseState, consumed_records, nearest_ids
+from daemon.versions.release import LORA_GGUF, Draft, LoRAFiles, Prepared, Release, ReleaseState, nearest_ids
 from daemon.versions.storage import open_or_create, storing
 from daemon.versions.weights import WeightStore
 
@@ -103,10 +103,6 @@ class Repository:
         known = [release.id for release in [*self.chain(scenario), *self.held(scenario)]]
         hint = f"Nearest: {', '.join(nearest_ids(release_id, known))}." if known else f"The scenario {scenario} has no release yet."
         raise NotFound(f"There is no release {release_id} in scenario {scenario}.", hint)
-
-    def consumed(self, scenario: str) -> frozenset[str]:
-        """Receipts of the experience that the head was made from."""
-        return consumed_records(self.chain(scenario))
 
     def checkout_lora(self, release: Release, folder: Path) -> Path | None:
         """Put the release's GGUF LoRA at `<folder>/<sha256>.gguf`, verified; None for the base model alone."""

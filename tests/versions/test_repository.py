@@ -38,7 +38,7 @@ def test_a_release_comes_back_as_it_was_published(repository: Repository, tmp_pa
     assert head.manifest.parent_release_id == "r1"
     assert head.manifest.change.startswith("−1 rule · +1 skill · LoRA r16 (")
     assert [release.id for release in again.chain("default")] == ["r2", "r1"]
-    assert again.consumed("default") == {"rec_1"}
+    assert again.release("default", "r2").manifest.records == ("rec_1",)
     assert again.scenarios() == ["default"]
 
 
