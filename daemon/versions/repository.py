@@ -181,17 +181,6 @@ class Repository:
             self._remove_unused(prepared.fresh_weights)
         return trace
 
-    def reject_held(self, scenario: str, release_id: str) -> Release:
-        """A person says no to a held candidate; its weights go."""
-        with self._lock.held(), storing(self.path):
-            release = self.release(scenario, release_id)
-            if release.state is not ReleaseState.HELD:
-                raise Conflict(f"{release_id} is {release.state}, not held.", "`reef releases` lists what is held.")
-            trace = self._trace(release)
-            self._drop_held(scenario, release.commit_id)
-            self._remove_unused([stored.sha256 for stored in release.lora.files] if release.lora else [])
-        return trace
-
     def discard(self, prepared: Prepared) -> None:
         """Give back the disk of a preparation that came to nothing; weights that a release uses stay."""
         with self._lock.held(), storing(self.path):
