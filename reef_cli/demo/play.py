@@ -18,6 +18,7 @@ from reef_cli.demo.workload import Workload
 from reef_cli.output import part, text
 
 _SHOWN = 3  # exchanges shown of many
+_LONG = "Write a long story about a ship and its crew."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Demo:
         self._narrator.heading("Before: prompts that nobody corrected")
         self._measure("before")
         self._learn("demos", "The corrections as examples in the prompt", "after demos")
+        if self._loop.head() != self._stages[0].release:
+            self._take_back()
         self._learn("sft", "The corrections as weights: a LoRA is trained here, beside the server", "after sft")
         if not any(run.promoted for run in self._runs.values()):
             self._check(False, "the gate promoted neither candidate, so there is nothing to roll back")
@@ -118,14 +121,25 @@ class Demo:
             self._check(self._loop.head() == run.release, f"{run.release} serves now, without a restart")
         else:
             self._check(self._loop.head() == head, f"{head} serves on, as the gate said")
-        before = self._form(self._stages[-1])
         self._measure(stage)
         if run.promoted:
-            self._check(self._form(self._stages[-1]) > before, "more held-out replies have the wanted form than before")
+            self._check(
+                self._form(self._stages[-1]) > self._form(self._stages[0]), "more held-out replies have the wanted form than at first"
+            )
+
+    def _take_back(self) -> None:
+        """Both recipes start from the first release, so that each is measured alone."""
+        self._narrator.heading("Take the examples back, to see the next method alone")
+        self._narrator.say("Examples cost every request their tokens, and colour replies that have nothing to do with them.")
+        undone = self._loop.undo(self._loop.head())
+        self._check(
+            self._loop.content(undone) == self._loop.content(self._stages[0].release),
+            f"undo: {undone} serves what {self._stages[0].release} did",
+        )
 
     def _swap(self) -> None:
         self._narrator.heading("Roll back to the first release while a reply is being written")
-        outcome = swap_under_a_stream(self._asker, self._loop, self._workload.unrelated, self._stages[0].release)
+        outcome = swap_under_a_stream(self._asker, self._loop, (*self._workload.unrelated, _LONG), self._stages[0].release)
         self._narrator.say(f"{outcome.admitted} began to answer: {one_line(outcome.prompt)}")
         self._narrator.say(
             f"After {outcome.pieces_before} pieces {outcome.published} was published, with the content of {self._stages[0].release}"
@@ -142,12 +156,12 @@ class Demo:
         self._check(self._form(first) == self._form(last), "the form is back at its first value")
         self._check(math.isclose(first.probe, last.probe, rel_tol=1e-6), "so is the loss of general text")
         self._narrator.heading("Unrelated questions, side by side")
-        best = self._stages[-2]
+        shown = self._stages[:-1]
         rows = [
-            (prompt, one_line(before.text, 200), one_line(learned.text, 200))
-            for prompt, before, learned in zip(self._workload.unrelated, first.unrelated, best.unrelated, strict=True)
+            (prompt, *(one_line(stage.unrelated[number].text, 160) for stage in shown))
+            for number, prompt in enumerate(self._workload.unrelated)
         ]
-        self._narrator.table(("asked", f"{first.release}, {first.name}", f"{best.release}, {best.name}"), rows, numbers_from=3)
+        self._narrator.table(("asked", *(f"{stage.release}, {stage.name}" for stage in shown)), rows, numbers_from=len(shown) + 1)
 
     def _list(self) -> None:
         self._narrator.heading("The releases, newest first")
