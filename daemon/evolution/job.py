@@ -61,7 +61,7 @@ class RunJob(_Strict):
     search_paths: tuple[Path, ...] = ()
     settings: dict[str, JsonValue] = Field(default_factory=dict)
     release: Release
-    """What serves, and what a candidate is compared with."""
+    """What serves, and what a candidate is compared with; without its evaluation, which a proposer must not see."""
     lora_folder: Path | None = None
     """The current release's LoRA files, checked out."""
     model: ModelInfo

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -35,6 +36,7 @@ def run_job(
     seed: int | None,
     reread: bool,
 ) -> RunJob:
+    """What a run is told. The evaluation of what serves stays here: replies to held-out tasks would tell a proposer what they ask."""
     evaluation, training, teacher = config.evaluation, config.training, config.teacher
     return RunJob(
         run_id=run_id,
@@ -45,7 +47,7 @@ def run_job(
         recipe=recipe,
         search_paths=tuple(search_paths),
         settings=dict(settings),
-        release=release,
+        release=replace(release, evaluation_json=None),
         lora_folder=lora_folder,
         model=engine.model,
         capabilities=engine.capabilities.value,

@@ -134,6 +134,18 @@ async def test_a_better_candidate_is_published_and_serves(tmp_path: Path) -> Non
         assert [event["phase"] for event in events if event["type"] == "phase"] == ["select", "propose", "evaluate", "publish"]
 
 
+async def test_a_proposer_sees_nothing_of_held_out_and_sealed_tasks(tmp_path: Path) -> None:
+    """The release that serves was judged on them: what was asked and replied there is in its evaluation."""
+    async with bench(tmp_path) as b:
+        run, _ = await b.run("Better")
+        evaluation = b.services.repository.release("default", str(run.release_id)).evaluation_json
+        assert evaluation is not None and "held-out-03" in evaluation and "sealed-01" in evaluation
+        await b.run("Nothing")
+        jobs = [path.read_text() for path in b.services.home.runs.glob("*/job.json")]
+        assert len(jobs) == 2
+        assert not [job for job in jobs if "held-out-03" in job or "sealed-01" in job]
+
+
 async def test_new_weights_are_probed_published_and_their_folder_is_tidied(tmp_path: Path) -> None:
     real_lora.write(tmp_path / "own" / "lora")
     async with bench(tmp_path, TrainableEngine()) as b:
