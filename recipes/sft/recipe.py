@@ -2,7 +2,9 @@
 
 Rejection sampling in its plainest form: what was scored at or above `min_score` is learned, a correction replaces the reply, at most two
 of one prompt. Every training starts from the base model and rereads what earlier releases were made from, so that a newer LoRA
-replaces the older one without forgetting it. What keeps the rest of the model in place is in `objective.py`.
+replaces the older one without forgetting it. An exchange that the weights have learned needs no demonstration any more: it leaves the
+served prompt, which then is shorter and says nothing to requests of another kind. What keeps the rest of the model in place is in
+`objective.py`.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class SFTSettings(RecipeSettings):
 
 class SFTRecipe(Recipe):
     name = "sft"
-    target = Target.MODEL
+    target = Target.BOTH  # the weights; and demonstrations that they have learned leave the prompt
     needs = Capability.TOKEN_IDS | Capability.LORA | Capability.TRAINABLE
     Settings = SFTSettings
     settings: SFTSettings
@@ -78,8 +80,8 @@ class SFTRecipe(Recipe):
         settings = self.settings
         exchanges, _ = usable(batch.turns, settings.min_score, settings.max_staleness)
         _tell_skipped(context, batch.skipped)
-        base = context.model.at("base")
-        renderer = Renderer(base, read_hints(context.release.tree), exchanges)
+        hints = read_hints(context.release.tree)
+        renderer = Renderer(context.model.at("base"), hints, exchanges)
         lone: list[Sample] = []
         learned: list[Exchange] = []
         for exchange in exchanges:
@@ -105,11 +107,16 @@ class SFTRecipe(Recipe):
         result = read_result(folder)
         corrected = sum(exchange.corrected for exchange in learned)
         metrics: dict[str, JSON] = {"corrections": corrected, "accepted": len(learned) - corrected, "steps": result.steps, **result.metrics}
+        records = tuple(exchange.turn.receipt for exchange in learned)
+        remaining = tuple(shown for shown in hints.demonstrations if shown.source not in records)
+        taken = len(hints.demonstrations) - len(remaining)
+        taken_out = f" −{taken} demonstration{'' if taken == 1 else 's'}" if taken else ""
         return Candidate(
-            change=f"LoRA r{result.rank} from {_count(corrected, len(learned) - corrected)}",
+            change=f"LoRA r{result.rank} from {_count(corrected, len(learned) - corrected)}{taken_out}",
             reason="Replies that the user accepted or corrected.",
+            hints=hints.model_copy(update={"demonstrations": remaining}) if taken else None,
             lora_folder=folder,
-            records=tuple(exchange.turn.receipt for exchange in learned),
+            records=records,
             examples=tuple(exchange.prompt_text for exchange in learned),
             metrics=metrics,
         )

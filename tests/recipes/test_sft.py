@@ -177,6 +177,17 @@ def test_the_system_prefix_of_the_release_stands_before_the_prompt_and_its_demon
         assert text.startswith("system\nHouse rules.") and "shown" not in text
 
 
+def test_a_demonstration_that_the_weights_have_learned_leaves_the_prompt(
+    context: RunContext, tmp_path: Path, told: list[JSONObject]
+) -> None:
+    learned = [Demonstration(prompt="change 0", reply="fix: 0", source=CORRECTIONS[0].receipt)]
+    other = Demonstration(prompt="x", reply="y", source="rec_other")
+    hints = ServingHints(system_prefix="House rules.", demonstrations=(*learned, other))
+    candidate = _recipe().propose(Batch(tuple(CORRECTIONS)), _context(tmp_path, told, hints))
+    assert candidate is not None and candidate.change == "LoRA r4 from 8 corrections −1 demonstration"
+    assert candidate.hints == ServingHints(system_prefix="House rules.", demonstrations=(other,))
+
+
 def test_replay_is_sampled_from_the_base_model_at_temperature_1(context: RunContext, tmp_path: Path, told: list[JSONObject]) -> None:
     routes = Routes()
     from dataclasses import replace
