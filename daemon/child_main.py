@@ -15,6 +15,7 @@ from typing import BinaryIO
 from daemon.records import JSONObject
 
 _PR_SET_PDEATHSIG = 1
+_BAD_MESSAGE = 70  # the exit code, EX_SOFTWARE
 _send_lock = threading.Lock()
 _out_descriptor = 1
 
@@ -53,12 +54,20 @@ def send(message: JSONObject) -> None:
 
 
 def read_messages(stdin: BinaryIO | None = None) -> Iterator[JSONObject]:
-    """Yield the parent's messages; ends when it closes our stdin or is gone. Lines that are no JSON object are skipped."""
+    """Yield the parent's messages; ends when it closes our stdin or is gone.
+
+    A line that is no JSON object ends the process: its sender waits for an answer, and our end is the only one that we can give.
+    """
     for line in stdin or sys.stdin.buffer:
-        with contextlib.suppress(ValueError):
+        try:
             message = json.loads(line)
-            if isinstance(message, dict):
-                yield message
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            sys.stderr.write(f"A line of {len(line)} bytes from the parent is no message.\n")
+            sys.stderr.flush()
+            os._exit(_BAD_MESSAGE)
+        yield message
 
 
 def exit_on_eof() -> None:

@@ -78,6 +78,16 @@ async def test_a_stopped_child_does_nothing_until_resumed(tmp_path: Path) -> Non
     await child.terminate()
 
 
+async def test_a_line_that_is_no_message_ends_the_child_so_that_nobody_waits_for_its_answer(tmp_path: Path) -> None:
+    child, _ = await _start(tmp_path)
+    process = child._process
+    assert process.stdin is not None
+    process.stdin.write(b"{broken\n")
+    assert [message async for message in child.messages()] == []
+    assert await child.wait() == 70
+    assert "no message" in child.log.read_text()
+
+
 async def test_terminate_ends_a_stopped_child_that_ignores_sigterm_and_its_own_children(tmp_path: Path) -> None:
     child, _ = await _start(tmp_path, "--deaf")
     await child.send({"type": "grandchild"})
