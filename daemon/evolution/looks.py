@@ -47,8 +47,11 @@ class Looks:
         line = json.dumps({"run": run_id, "tasks": sorted(fingerprint(task) for task in tasks)}) + "\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(line)
+            with self._path.open("a+b") as stream:
+                end = stream.seek(0, os.SEEK_END)
+                if end and os.pread(stream.fileno(), 1, end - 1) != b"\n":  # a crash cut the last line off: ours must not go with it
+                    stream.write(b"\n")
+                stream.write(line.encode())
                 stream.flush()
                 os.fsync(stream.fileno())
             fsync_folder(self._path.parent)
@@ -59,7 +62,7 @@ class Looks:
         if not self._path.exists():
             return []
         looks = []
-        for line in self._path.read_text(encoding="utf-8").splitlines():
+        for line in self._path.read_bytes().splitlines():
             try:
                 looks.append(_Look.model_validate_json(line))
             except ValidationError:

@@ -113,3 +113,16 @@ def test_a_task_whose_checker_changed_is_another_task(tmp_path: Path) -> None:
     looks.add("run1", [task("a")])
     changed = Task.model_validate({"id": "a", "prompt": "a", "check": {"text": "y"}})
     assert looks.count([changed]) == 0
+
+
+def test_a_look_after_a_line_that_a_crash_cut_off_is_counted_too(tmp_path: Path) -> None:
+    """A look that is lost makes the next level too mild."""
+    path = tmp_path / "looks.jsonl"
+    looks = Looks(path)
+    tasks = [task(f"t{number}") for number in range(4)]
+    looks.add("run1", tasks)
+    with path.open("ab") as stream:
+        stream.write(b'{"run": "run2", "ta')
+    looks.add("run3", tasks)
+    looks.add("run4", tasks)
+    assert looks.count(tasks) == 3
