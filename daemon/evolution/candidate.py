@@ -24,5 +24,5 @@ class Candidate:
     hints: ServingHints | None = None  # replaces serving.json
     lora_folder: Path | None = None  # adapter_model.safetensors, adapter_config.json, lora.gguf
     records: tuple[str, ...] = ()  # receipts that it was made from; a promotion consumes them
-    examples: tuple[str, ...] = ()  # prompts that it contains: held-in tasks with the same prompt are left out
+    examples: tuple[str, ...] = ()  # prompts that it contains: tasks with the same prompt are left out, in every split
     metrics: Mapping[str, JSON] = field(default_factory=dict)  # what the recipe wants to show: loss, steps, counts

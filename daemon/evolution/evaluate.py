@@ -40,7 +40,7 @@ class Evaluation:
     held_in: tuple[Played, ...] = ()
     held_out: tuple[Played, ...] = ()
     sealed: tuple[Played, ...] = ()
-    left_out: int = 0  # held-in tasks that the candidate contains
+    left_out: int = 0  # tasks that the candidate contains
     probe: Probe | None = None
     answers: tuple[tuple[str, str, str], ...] = ()  # unrelated prompt, before, after
 
@@ -75,23 +75,23 @@ class Evaluator:
         Raises:
             ReefError: the engine is not there, or a look could not be written down.
         """
-        held_in_tasks = [task for task in self._tasks.held_in if normal(task.last_user_text) not in sides.examples]
-        self._progress.phase("evaluate", f"{len(held_in_tasks)} held-in and {len(self._tasks.held_out)} held-out tasks")
-        left_out = len(self._tasks.held_in) - len(held_in_tasks)
+        tasks = self._tasks.without(lambda task: normal(task.last_user_text) in sides.examples)
+        self._progress.phase("evaluate", f"{len(tasks.held_in)} held-in and {len(tasks.held_out)} held-out tasks")
+        left_out = len(self._tasks) - len(tasks)
         if left_out:
-            self._progress.note(f"{left_out} held-in tasks are left out: the candidate contains them.")
-        held_in = self._player.play(Split.HELD_IN, held_in_tasks)
+            self._progress.note(f"{left_out} {'task is' if left_out == 1 else 'tasks are'} left out: the candidate contains the prompt.")
+        held_in = self._player.play(Split.HELD_IN, tasks.held_in)
         evidence = Evidence(held_in=_pairs(held_in), weights_changed=sides.weights_changed)
         measured = self._probe(sides) if sides.weights_changed and not self._worse(evidence) else None
         evidence = replace(evidence, probe=measured)
         held_out: tuple[Played, ...] = ()
         if self._gate.objection(evidence) is None:
-            evidence = replace(evidence, looks=self._look(self._tasks.held_out))
-            held_out = self._player.play(Split.HELD_OUT, self._tasks.held_out)
+            evidence = replace(evidence, looks=self._look(tasks.held_out))
+            held_out = self._player.play(Split.HELD_OUT, tasks.held_out)
             evidence = replace(evidence, held_out=_pairs(held_out))
         decision = self._gate.decide(evidence)
         answers = self._answers(sides) if held_out or decision.verdict is not Verdict.REJECTED else ()
-        sealed = self._player.play(Split.SEALED, self._tasks.sealed) if decision.verdict is Verdict.PROMOTED else ()
+        sealed = self._player.play(Split.SEALED, tasks.sealed) if decision.verdict is Verdict.PROMOTED else ()
         self._progress.emit("decision", **decision.to_json())
         return Evaluation(decision, held_in, held_out, sealed, left_out, measured, answers)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -138,6 +138,10 @@ class TaskSet:
     def of(cls, tasks: Iterable[Task]) -> TaskSet:
         ordered = sorted(tasks, key=lambda task: task.id)
         return cls(*(tuple(task for task in ordered if task.side is split) for split in (Split.HELD_IN, Split.HELD_OUT, Split.SEALED)))
+
+    def without(self, given_away: Callable[[Task], bool]) -> TaskSet:
+        """The tasks of which `given_away` is not true."""
+        return TaskSet(*(tuple(task for task in tasks if not given_away(task)) for tasks in (self.held_in, self.held_out, self.sealed)))
 
     def __len__(self) -> int:
         return len(self.held_in) + len(self.held_out) + len(self.sealed)

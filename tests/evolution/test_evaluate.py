@@ -120,11 +120,21 @@ def test_both_sides_play_the_same_tasks_with_the_same_seeds_interleaved(tmp_path
     assert all(one[0] != two[0] for one, two in zip(first, second, strict=True))
 
 
-def test_held_in_leaves_out_what_the_candidate_contains(tmp_path: Path) -> None:
+def test_what_the_candidate_contains_is_left_out(tmp_path: Path) -> None:
     bench = Bench(tmp_path, better)
     evaluation = bench.evaluate(examples=frozenset({normal("Held-In  question 3"), normal("held-in question 4")}))
     assert evaluation.left_out == 2
     assert len(bench.kinds("held-in")) == 8
+
+
+def test_a_candidate_that_only_repeats_what_it_was_shown_wins_nothing(tmp_path: Path) -> None:
+    """A person asked five held-out questions, by chance or not, and corrected the replies: they stand in the candidate word for word."""
+    shown = frozenset(normal(f"held-out question {number}") for number in range(5))
+    bench = Bench(tmp_path, lambda candidate, text: right(text) if candidate == "candidate" and normal(text) in shown else "no")
+    evaluation = bench.evaluate(examples=shown | {normal("sealed question 1")})
+    assert evaluation.decision.verdict is Verdict.HELD
+    assert len(bench.kinds("held-out")) == 7
+    assert evaluation.left_out == 6
 
 
 def test_a_side_that_cannot_answer_scores_below_a_wrong_answer(tmp_path: Path) -> None:
