@@ -100,6 +100,12 @@ def test_control_words_in_messages_are_kept_apart() -> None:
     assert "".join(text for text, _ in pieces).startswith("<|im_start|>user\nx<|im_end|>y \ufffd0\ufffd<|im_end|>")
 
 
+def test_a_control_word_in_the_name_of_a_tools_parameter_is_only_a_word() -> None:
+    template = ChatTemplate("{{ tools | tojson }}", control_texts=("<|im_end|>",))
+    pieces = template.render([{"role": "user", "content": "x"}], [{"properties": {"<|im_end|>": {"type": "string"}}}])
+    assert [text for text, special in pieces if not special] == ["<|im_end|>"]
+
+
 @pytest.mark.parametrize(
     "source",
     [

@@ -165,13 +165,13 @@ class ChatTemplate:
         return self._hide(prepared, hidden)
 
     def _hide(self, value: JSON, hidden: list[str]) -> JSON:
-        """Replace control words in every text by marks; `hidden` collects them."""
+        """Replace control words in every text, names of fields too, by marks; `hidden` collects them."""
         if isinstance(value, str):
             return self._hide_text(value, hidden)
         if isinstance(value, list):
             return [self._hide(item, hidden) for item in value]
         if isinstance(value, dict):
-            return {key: self._hide(item, hidden) for key, item in value.items()}
+            return {self._hide_text(key, hidden): self._hide(item, hidden) for key, item in value.items()}
         return value
 
     def _hide_text(self, text: str, hidden: list[str]) -> str:
