@@ -5,7 +5,6 @@ It has a thread of its own, so that a long prompt being split, or a LoRA being v
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from daemon.engine.llama.protocol import (
 from daemon.engine.llama.sampling import check_sampling
 from daemon.engine.llama.sequence import Job, Score, Sequence
 from daemon.engine.llama.template import ChatTemplate
-from daemon.errors import BadRequest, ContextOverflow, ReefError
+from daemon.errors import BadRequest, ContextOverflow, EngineError, ReefError
 from daemon.gguf import GGUFHeader
 from daemon.records import JSONObject
 
@@ -82,14 +81,7 @@ class Intake:
         self._checked: set[tuple[str, Path]] = set()
 
     def run(self, messages: Iterator[JSONObject]) -> None:
-        """Until there are no more. A fault of ours ends the process, which is then started again, rather than hang every call."""
-        try:
-            self._run(messages)
-        except Exception:  # noqa: BLE001 - the top of a thread
-            traceback.print_exc()
-            os._exit(70)
-
-    def _run(self, messages: Iterator[JSONObject]) -> None:
+        """Until there are no more. Whatever goes wrong with a message ends its call with an error, and touches no other call."""
         for message in messages:
             call = message.get("id")
             number = call if isinstance(call, int) else -1
@@ -101,6 +93,9 @@ class Intake:
                 first = error.errors()[0]
                 field = ".".join(str(part) for part in first["loc"])
                 send(error_to_json(number, BadRequest(f"{field}: {first['msg']}.", param=field)))
+            except Exception:  # noqa: BLE001 - the top of this thread, which runs the model's own template
+                traceback.print_exc()
+                send(error_to_json(number, EngineError("The engine could not prepare this request.", "Its log, engine.log, says why.")))
         self._commands.put(Stop())
 
     def _handle(self, kind: str, body: JSONObject, number: int) -> None:

@@ -76,6 +76,10 @@ class Scheduler:
     def queued(self) -> int:
         return sum(len(queue) for queue in self._waiting.values())
 
+    def waiting(self, priority: Priority) -> int:
+        """Jobs of this priority that have no place yet."""
+        return len(self._waiting[priority])
+
     def submit(self, job: Job) -> None:
         """Queue a job. Raises EngineError if its LoRA is not loaded."""
         if job.lora_id is not None:

@@ -20,7 +20,7 @@ from daemon.engine.llama.template import ChatTemplate
 from daemon.errors import Busy, ReefError
 from daemon.gguf import read_header
 
-QUEUE_LIMIT = 64
+QUEUE_LIMIT = 64  # of each priority: what learning asks for must not crowd out a live request
 _WARNING = 3  # GGML_LOG_LEVEL_WARN; less is said at every load and helps nobody
 
 
@@ -82,7 +82,7 @@ class Worker:
             send({"type": "result", "id": command.id, "value": None})
 
     def _submit(self, command: Submit) -> None:
-        if self._scheduler.queued >= QUEUE_LIMIT:
+        if self._scheduler.waiting(command.job.priority) >= QUEUE_LIMIT:
             raise Busy(f"{QUEUE_LIMIT} requests are waiting for the engine already.", "Try again in a moment.", retry_after_s=2)
         if command.lora is not None:
             self._loras.load(command.lora.id, command.lora.path)
