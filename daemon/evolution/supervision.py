@@ -80,8 +80,9 @@ class Supervision:
         finally:
             for task in (*watchers, reading):
                 task.cancel()
-            self._signal_trainer(child, signal.SIGKILL)
+            started = await asyncio.to_thread(_descendants, child.pid)
             await child.terminate(grace_s=1)
+            await asyncio.to_thread(_kill, started)
             await asyncio.gather(*watchers, reading, return_exceptions=True)
         if self._failure is not None:
             raise _failure(self._failure)
@@ -158,6 +159,21 @@ class Supervision:
             os.killpg(pid, number)
         except (psutil.Error, ProcessLookupError, PermissionError):
             return
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    """What a run process has started: the trainer, a checker's command; they have groups of their own, so ending its group misses them."""
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    """End them, a stopped trainer too."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()  # psutil makes sure that the id was not given to another process since
 
 
 def _keep_lora(job: RunJob, path: Path, lora_id: str) -> LoRA:

@@ -31,6 +31,11 @@ CLASSES = {
         "        trainer = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
         "        context.progress.emit('trainer', pid=trainer.pid)\n        trainer.wait()"
     ),
+    "Starts": (
+        "def propose(self, batch, context):\n        import subprocess\n"
+        "        started = subprocess.Popen(['sleep', '61'], start_new_session=True)\n"
+        "        context.progress.note(str(started.pid)); time.sleep(600)"
+    ),
     "Weights": (
         "def propose(self, batch, context):\n        import shutil\n        from pathlib import Path\n"
         "        folder = Path(shutil.copytree(Path(__file__).parent / 'lora', context.workdir / 'lora'))\n"

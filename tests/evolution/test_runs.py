@@ -338,6 +338,18 @@ async def test_a_head_that_moved_meanwhile_is_a_conflict_and_stays(tmp_path: Pat
         assert b.head == "r2"
 
 
+async def test_what_a_run_has_started_ends_with_it(tmp_path: Path) -> None:
+    """A checker's command and a trainer have sessions of their own."""
+    async with bench(tmp_path) as b:
+        started = await b.runner.start("default", recipe=own_recipes.path_of("Starts"))
+        while not (notes := [event for event in b.events(started.id) if event["type"] == "note"]):
+            await b.runner.wait_event(started.id, 1.0)
+        process = psutil.Process(int(str(notes[0]["text"])))
+        assert process.cmdline() == ["sleep", "61"]
+        await b.runner.cancel(started.id)
+        assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
 async def test_the_trainer_stands_still_while_requests_are_served(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         started = await b.runner.start("default", recipe=own_recipes.path_of("Trains"))
