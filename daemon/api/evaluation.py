@@ -30,8 +30,8 @@ _BASE = "/reef/scenarios/{scenario}/evaluation/{candidate}/v1"
 
 
 class _Unrecorded(Recorder):
-    async def record(self, inference: Inference) -> Inference:
-        return inference
+    async def record(self, inference: Inference) -> None:
+        """Nothing is kept here: the run that asked keeps what it needs."""
 
 
 class _CandidateStarter(Starter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import sqlite3
@@ -45,12 +46,14 @@ class _Job(Generic[T]):
         return True
 
     def fail(self, error: Exception) -> None:
+        """Let the future fail with a `ReefError`; what is a bug of ours is logged with its traceback."""
         if isinstance(error, sqlite3.Error):
             self.future.set_exception(map_error(error))
-            return
-        if not isinstance(error, ReefError):
+        elif isinstance(error, ReefError):
+            self.future.set_exception(error)
+        else:
             _log.error("A write to the experience database failed", exc_info=error)
-        self.future.set_exception(error)
+            self.future.set_exception(StorageError("The experience could not be written.", "The daemon's log has the details: reef logs."))
 
     def resolve(self) -> None:
         if self.result is not None:
@@ -122,7 +125,8 @@ class Writer:
         except sqlite3.Error as error:
             self._on_rollback()
             if connection.in_transaction:
-                connection.execute("ROLLBACK")
+                with contextlib.suppress(sqlite3.Error):  # the disk fails even for that: the next BEGIN will say so
+                    connection.execute("ROLLBACK")
             for job in jobs:
                 if not job.future.done():
                     job.fail(error)

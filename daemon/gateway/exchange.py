@@ -38,7 +38,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The generation ended and its record is on disk; `inference` is what was recorded."""
+    """The generation ended and its record is on disk. `inference` is the reply as the client gets it, secrets included."""
 
     inference: Inference
 
@@ -58,8 +58,8 @@ class Recorder(ABC):
     """Keeps what was generated."""
 
     @abstractmethod
-    async def record(self, inference: Inference) -> Inference:
-        """Return when it is durable, with what was stored. Raises `StorageError`."""
+    async def record(self, inference: Inference) -> None:
+        """Return when it is durable. Raises `StorageError`."""
 
 
 class Exchange:
@@ -135,10 +135,15 @@ class Exchange:
         self._ended = end
         self._steps.put_nowait(end)
 
-    def _close(self, _: asyncio.Task[None]) -> None:
+    def _close(self, task: asyncio.Task[None]) -> None:
         self._lease.release()
-        if self._ended is None:  # cancelled before its first step
+        if self._ended is not None:
+            return
+        if task.cancelled():  # before its first step
             self._steps.put_nowait(Failed(EngineError("The request was aborted.")))
+        else:
+            _log.error("A generation could not be ended", exc_info=task.exception())
+            self._steps.put_nowait(Failed(EngineError("The engine failed.", "The daemon's log has the details: reef logs.")))
 
     async def _generate(self) -> Finished:
         events = self._engine.generate(self._request)
@@ -176,10 +181,11 @@ class Exchange:
 
     async def _keep(self, inference: Inference) -> Done | Failed:
         try:
-            return Done(await self._recorder.record(inference))
+            await self._recorder.record(inference)
         except ReefError as error:
             _log.error("A record could not be stored: %s", error)
             return Failed(error)
+        return Done(inference)
 
     def _elapsed_ms(self) -> float:
         return (time.monotonic() - self._started) * 1000

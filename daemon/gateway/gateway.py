@@ -64,14 +64,13 @@ class StoreRecorder(Recorder):
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def record(self, inference: Inference) -> Inference:
+    async def record(self, inference: Inference) -> None:
         store = self._services.store
         if _is_long(inference.messages):
             future = await asyncio.to_thread(store.append, inference)
         else:
             future = store.append(inference)
         await asyncio.wrap_future(future)
-        return inference
 
 
 class Gateway(Starter):
@@ -241,4 +240,5 @@ def release_headers(snapshot: Snapshot) -> dict[str, str]:
 
 def _is_long(messages: tuple[Message, ...]) -> bool:
     """Whether hashing and redacting the messages would hold up the event loop."""
-    return sum(len(str(message.get("content") or "")) for message in messages) > _IN_THREAD_CHARACTERS
+    parts = (message.get(name) for message in messages for name in ("content", "tool_calls"))
+    return sum(len(part if isinstance(part, str) else str(part)) for part in parts if part) > _IN_THREAD_CHARACTERS

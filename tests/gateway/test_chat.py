@@ -242,3 +242,17 @@ async def test_a_disk_that_is_full_gives_no_receipt(tmp_path: Path, monkeypatch:
             frames, _ = await stream(daemon, "x")
             assert "disk is full" in str(frames[-1]["error"]) and not any("reef" in frame for frame in frames)
         assert (await daemon.chat("x")).status_code == 200
+
+
+async def test_a_bug_while_recording_ends_the_request_and_gives_its_place_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(tmp_path) as daemon:
+
+        def broken(inference: Inference) -> Future[int]:
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(daemon.services.store, "append", broken)
+        response = await daemon.chat("x")
+        assert response.status_code == 503 and "log" in response.text and "x-reef-agent-record-id" not in response.headers
+        frames, lines = await stream(daemon, "x")
+        assert "log" in str(frames[-1]["error"]) and lines[-2] == "data: [DONE]"
+        assert daemon.services.serving.activity.in_flight == 0
