@@ -15,7 +15,8 @@ from pathlib import Path
 
 from daemon.config import Config
 from daemon.engine.base import Engine, LoRA
-from daemon.errors import Conflict, NotFound, ReefError
+from daemon.errors import Conflict, NotFound, ReefError, StorageError
+from daemon.evolution.discovery import known_recipes
 from daemon.evolution.job import JOB_FILE, OUTCOME_FILE, TOKEN_FILE, Outcome, RunJob, read_outcome
 from daemon.evolution.job_building import run_job
 from daemon.evolution.outcome import draft_of
@@ -111,42 +112,49 @@ class Runner:
         if self._active is not None or self._starting:
             name = f"The run {self._active.run.id}" if self._active is not None else "Another run"
             raise Conflict(f"{name} is under way.", "Wait for it, or cancel it.")
+        self._starting = True  # before the first await, so that two starts cannot both pass
+        try:
+            run, job, config = await self._prepare(scenario, recipe, settings, trigger, dry_run, seed)
+            ending = asyncio.Event()
+            self._active = _Active(run, asyncio.create_task(self._follow(run, job, config, ending), name=run.id), ending)
+        finally:
+            self._starting = False
+        return run
+
+    async def _prepare(
+        self, scenario: str, recipe: str | None, settings: Mapping[str, JSON] | None, trigger: str, dry_run: bool, seed: int | None
+    ) -> tuple[Run, RunJob, Config]:
         config = self._config.for_scenario(scenario)
         if config.learn.mode == "off":
             raise Conflict("Learning is off.", "Set learn.mode to manual or auto.")
         head = self._serving.head(scenario)
         if head is None:
             raise NotFound(f"There is no scenario {scenario!r}.", "See the scenarios there are: reef status.")
-        chosen = recipe or config.reef.recipe
-        own = dict(config.reef.settings) if chosen == config.reef.recipe else {}
+        chosen, configured = recipe or config.reef.recipe, config.reef.recipe
+        known = await asyncio.to_thread(known_recipes)  # `sft` and its dotted path are one recipe
+        own = dict(config.reef.settings) if known.get(chosen, chosen) == known.get(configured, configured) else {}
         run_id = new_id("run")
-        self._starting = True  # before the first await, so that two starts cannot both pass
-        try:
-            release = await asyncio.to_thread(self._repository.release, scenario, head.release_id)
-            lora_folder = await asyncio.to_thread(self._checkout, release, run_id)
-            job = run_job(
-                run_id=run_id,
-                scenario=scenario,
-                home=self._home,
-                base_url=self._base_url,
-                recipe=chosen,
-                search_paths=self._search_paths,
-                settings={**own, **(settings or {})},
-                release=release,
-                lora_folder=lora_folder,
-                engine=self._engine,
-                config=config,
-                dry_run=dry_run,
-                seed=seed,
-                reread=trigger != SCHEDULED,
-            )
-            facts: JSONObject = {"settings": dict(job.settings), "dry_run": dry_run, "seed": job.seed, "release": release.id}
-            run = await asyncio.wrap_future(self._runs.create(scenario, chosen, trigger=trigger, config=facts, run_id=run_id))
-            ending = asyncio.Event()
-            self._active = _Active(run, asyncio.create_task(self._follow(run, job, config, ending), name=run_id), ending)
-        finally:
-            self._starting = False
-        return run
+        release = await asyncio.to_thread(self._repository.release, scenario, head.release_id)
+        lora_folder = await asyncio.to_thread(self._checkout, release, run_id)
+        job = run_job(
+            run_id=run_id,
+            scenario=scenario,
+            home=self._home,
+            base_url=self._base_url,
+            recipe=chosen,
+            search_paths=self._search_paths,
+            settings={**own, **(settings or {})},
+            release=release,
+            lora_folder=lora_folder,
+            engine=self._engine,
+            config=config,
+            dry_run=dry_run,
+            seed=seed,
+            reread=trigger != SCHEDULED,
+        )
+        facts: JSONObject = {"settings": dict(job.settings), "dry_run": dry_run, "seed": job.seed, "release": release.id}
+        run = await asyncio.wrap_future(self._runs.create(scenario, chosen, trigger=trigger, config=facts, run_id=run_id))
+        return run, job, config
 
     async def cancel(self, run_id: str) -> Run:
         """End a run; returns when it has ended.
@@ -191,7 +199,10 @@ class Runner:
 
     def _checkout(self, release: Release, run_id: str) -> Path | None:
         folder = self._home.runs / run_id
-        folder.mkdir(parents=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, mode=0o700)
+        except OSError as error:
+            raise StorageError(f"Cannot make {folder}: {error.strerror}.", "Free disk space or mend the permissions.") from error
         return self._repository.checkout_lora_folder(release, folder / "current-lora")
 
     async def _follow(self, run: Run, job: RunJob, config: Config, ending: asyncio.Event) -> None:
@@ -268,7 +279,8 @@ class Runner:
         if kind in _UNKEPT:
             return
         records = event.get("records")
-        if kind == "selected" and isinstance(records, list):
+        dry = self._active is not None and self._active.run.config.get("dry_run") is True
+        if kind == "selected" and isinstance(records, list) and not dry:  # a rehearsal is no attempt
             await asyncio.wrap_future(self._runs.add_records(run_id, [record for record in records if isinstance(record, str)]))
         await asyncio.wrap_future(self._runs.event(run_id, event))
         active = self._active

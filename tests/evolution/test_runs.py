@@ -12,8 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from daemon.config import ReefConfig
 from daemon.engine.base import Capability, Event, GenerateRequest, LoRA, ModelInfo, Priority
-from daemon.errors import Conflict
+from daemon.errors import Conflict, StorageError
 from daemon.evolution.runner import Runner
 from daemon.experience.runs import Run, RunStatus
 from daemon.harness_tree import HarnessTree
@@ -218,6 +219,31 @@ async def test_a_dry_run_decides_and_publishes_nothing(tmp_path: Path) -> None:
         assert "dry run" in run.sentence
         assert b.head == "r1"
         assert b.services.repository.held("default") == []
+        assert b.services.runs.records(run.id) == frozenset()  # else three rehearsals would use up what the user reported
+
+
+async def test_settings_hold_for_the_configured_recipe_by_either_of_its_names(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        reef = ReefConfig.model_validate({"recipe": "recipes.demos.recipe:DemosRecipe", "batch_size": 3})
+        b.runner.configure(b.services.config.model_copy(update={"reef": reef}), b.daemon.url)
+        run, _ = await b.run("recipes.demos.recipe:DemosRecipe")
+        assert run.config["settings"] == {"batch_size": 3}
+        started = await b.runner.start("default", recipe="demos")
+        assert started.config["settings"] == {"batch_size": 3}
+        await b.runner.wait(started.id)
+        run, _ = await b.run("Nothing")
+        assert run.config["settings"] == {}
+
+
+async def test_a_home_without_room_for_a_run_says_so(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        b.services.home.runs.parent.mkdir(parents=True, exist_ok=True)
+        b.services.home.runs.write_text("in the way")
+        with pytest.raises(StorageError, match="Cannot make"):
+            await b.runner.start("default", recipe=own_recipes.path_of("Nothing"))
+        b.services.home.runs.unlink()
+        run, _ = await b.run("Nothing")
+        assert run.status is RunStatus.DONE
 
 
 async def test_a_recipe_that_breaks_fails_its_run_with_a_sentence(tmp_path: Path) -> None:
