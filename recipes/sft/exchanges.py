@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from daemon.experience.stream import Turn
@@ -30,7 +30,7 @@ class Exchange:
     @property
     def task(self) -> str:
         """Equal for equal prompts."""
-        return json.dumps(self.messages, sort_keys=True)
+        return _task(self.turn)
 
     @property
     def prompt_text(self) -> str:
@@ -71,7 +71,18 @@ def _exchange(turn: Turn, min_score: float, max_staleness: int) -> Exchange | st
     return Exchange(turn, content if isinstance(content, str) else "", corrected=False)
 
 
-def choose(exchanges: Sequence[Exchange], per_task: int, limit: int) -> tuple[list[Exchange], Mapping[str, int]]:
+def failed(turns: Iterable[Turn], min_score: float) -> frozenset[str]:
+    """Tasks at which the model has failed at least once, as a report says."""
+    return frozenset(_task(turn) for turn in turns if turn.score is not None and turn.score < min_score)
+
+
+def _task(turn: Turn) -> str:
+    return json.dumps(turn.inference.messages, sort_keys=True)
+
+
+def choose(
+    exchanges: Sequence[Exchange], per_task: int, limit: int, failed_tasks: Collection[str] = ()
+) -> tuple[list[Exchange], Mapping[str, int]]:
     """At most `per_task` of one prompt and `limit` in all, the newest, in their order.
 
     Of one prompt a correction goes first (the latest one), then the shortest accepted reply. A prompt that the model has
@@ -82,10 +93,10 @@ def choose(exchanges: Sequence[Exchange], per_task: int, limit: int) -> tuple[li
         by_task[exchange.task].append(exchange)
     kept: list[Exchange] = []
     skipped: Counter[str] = Counter()
-    for group in by_task.values():
+    for task, group in by_task.items():
         corrections = [exchange for exchange in group if exchange.corrected]
         accepted = sorted((exchange for exchange in group if not exchange.corrected), key=lambda exchange: len(exchange.reply))
-        if not corrections and len(accepted) >= _ALWAYS_SOLVED_FROM:
+        if not corrections and len(accepted) >= _ALWAYS_SOLVED_FROM and task not in failed_tasks:
             skipped["always solved"] += len(group)
             continue
         # Two corrections of one prompt would contradict each other; beside one, what it replaced is not learned either.

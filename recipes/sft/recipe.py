@@ -25,7 +25,7 @@ from daemon.files import write_atomic
 from daemon.harness.hints import read_hints
 from daemon.records import JSON
 from daemon.training.job import Sample, read_result
-from recipes.sft.exchanges import Exchange, choose, usable
+from recipes.sft.exchanges import Exchange, choose, failed, usable
 from recipes.sft.samples import Renderer
 
 OBJECTIVE = "recipes.sft.objective:SFTObjective"
@@ -68,11 +68,12 @@ class SFTRecipe(Recipe):
 
     def select(self, stream: ExperienceStream) -> Batch | None:
         """New usable exchanges, with the earlier ones; None while fewer than `batch_size` are new."""
-        exchanges, unusable = self._usable(stream)
-        chosen, left = choose(exchanges, self.settings.per_task, self.settings.max_exchanges)
+        settings, turns = self.settings, stream.all()
+        exchanges, unusable = usable(turns, settings.min_score, settings.max_staleness)
+        chosen, left = choose(exchanges, settings.per_task, settings.max_exchanges, failed(turns, settings.min_score))
         new = {turn.receipt for turn in stream.new()}
         fresh = sum(exchange.turn.receipt in new for exchange in chosen)
-        if not chosen or fresh < self.settings.batch_size:
+        if not chosen or fresh < settings.batch_size:
             return None
         return Batch(tuple(exchange.turn for exchange in chosen), fresh, {**unusable, **left})
 
@@ -120,10 +121,6 @@ class SFTRecipe(Recipe):
             examples=tuple(exchange.prompt_text for exchange in learned),
             metrics=metrics,
         )
-
-    def _usable(self, stream: ExperienceStream) -> tuple[list[Exchange], dict[str, int]]:
-        exchanges, skipped = usable(stream.all(), self.settings.min_score, self.settings.max_staleness)
-        return exchanges, dict(skipped)
 
     def _replay(self, context: RunContext) -> list[Sample]:
         """The base model's own replies, sampled at temperature 1 from its whole distribution; kept with the run."""

@@ -6,7 +6,7 @@ import pytest
 
 from daemon.experience.stream import Turn
 from daemon.records import Status
-from recipes.sft.exchanges import Exchange, choose, usable
+from recipes.sft.exchanges import Exchange, choose, failed, usable
 from tests.recipes.sft_world import turn
 
 
@@ -47,7 +47,7 @@ def test_staleness_does_not_hold_for_what_the_user_wrote() -> None:
 
 def _chosen(*turns: Turn, per_task: int = 2, limit: int = 64) -> tuple[list[str], dict[str, int]]:
     found, _ = usable(turns, min_score=0.5, max_staleness=18)
-    kept, skipped = choose(found, per_task, limit)
+    kept, skipped = choose(found, per_task, limit, failed(turns, min_score=0.5))
     return [exchange.reply for exchange in kept], dict(skipped)
 
 
@@ -60,6 +60,12 @@ def test_the_shortest_accepted_replies_go_first_and_an_always_solved_prompt_is_d
     two = _chosen(turn("a", "longer reply", score=1.0), turn("a", "short", score=1.0), per_task=1)
     assert two == (["short"], {"same prompt": 1})
     assert _chosen(*(turn("a", "same", score=1.0) for _ in range(3))) == ([], {"always solved": 3})
+
+
+def test_a_prompt_that_was_solved_now_and_then_is_learned() -> None:
+    """Three of five were right: that is what there is to learn from."""
+    turns = [turn("a", "right", score=1.0) for _ in range(3)] + [turn("a", "wrong", score=-1.0) for _ in range(2)]
+    assert _chosen(*turns) == (["right", "right"], {"same prompt": 1})
 
 
 def test_the_newest_are_kept_when_there_are_too_many() -> None:
