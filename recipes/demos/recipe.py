@@ -23,6 +23,7 @@ from daemon.harness.hints import read_hints
 from daemon.records import Message
 from daemon.serving_hints import Demonstration
 
+_REDACTED = "[redacted:"  # stands in a correction that held a secret; shown, it would be imitated
 _WORD = re.compile(r"\w+")
 _CHARACTERS_A_TOKEN = 3.0  # a cautious guess for engines that do not tokenise for us
 Cost: TypeAlias = "Callable[[Exchange], int]"
@@ -101,7 +102,7 @@ class DemosRecipe(Recipe):
         prompt, said = spoken[0].get("content"), inference.reply.get("content")
         reply = turn.correction or (said if isinstance(said, str) and not inference.reply.get("tool_calls") else None)
         accepted = turn.correction is not None or (turn.score is not None and turn.score >= self.settings.min_score)
-        if not accepted or not isinstance(prompt, str) or not prompt.strip() or not reply or not reply.strip():
+        if not accepted or not isinstance(prompt, str) or not prompt.strip() or not reply or not reply.strip() or _REDACTED in reply:
             return None
         demonstration = Demonstration(prompt=prompt, reply=reply, source=inference.id)
         return Exchange(demonstration, (turn.correction is not None, turn.score or 0.0, inference.sequence))

@@ -97,6 +97,12 @@ def test_accepted_and_corrected_exchanges_are_shown_and_nothing_else(store: Stor
     assert found[1].source == corrected.id
 
 
+def test_a_correction_that_held_a_secret_is_not_shown(store: Store, tmp_path: Path) -> None:
+    told(store, "one", correction="use the key [redacted:aws]")
+    told(store, "two", correction="use the key from the vault")
+    assert [one.prompt for one in shown(store, context(tmp_path), batch_size=1)] == ["two"]
+
+
 def test_the_best_of_several_answers_to_one_prompt_is_kept(store: Store, tmp_path: Path) -> None:
     told(store, "Same  prompt", "good", score=0.6)
     told(store, "same prompt", "better", score=0.9)
