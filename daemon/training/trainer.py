@@ -84,6 +84,8 @@ def train(folder: Path, tell: Callable[[JSONObject], None]) -> TrainingResult:
             if time.process_time() - started_cpu > cpu_limit_s and step < job.steps:
                 stopped = "time"
                 break
+    if not step:
+        raise DataError("The objective found no step to train in the samples.", "See which samples its steps() takes.")
     save_lora(folder, model, base.shape, job)
     result = TrainingResult(
         steps=step,

@@ -90,6 +90,13 @@ def test_an_unknown_objective_is_named(base: Path, tmp_path: Path, objective: st
     _refused(tmp_path / "job", tiny_job(base, objective), SAMPLES, ConfigError, sentence)
 
 
+def test_samples_that_the_objective_takes_none_of_are_refused(base: Path, tmp_path: Path) -> None:
+    """Else an untrained LoRA would come out, with a loss that is no number."""
+    replay = [Sample(prompt=(1, 2), completion=(3, 4), kind="replay")]
+    job = tiny_job(base).model_copy(update={"settings": {"divergence_weight": 0.0}})
+    _refused(tmp_path / "job", job, replay, DataError, "no step to train")
+
+
 def test_an_unknown_setting_of_the_objective_is_named(base: Path, tmp_path: Path) -> None:
     job = tiny_job(base).model_copy(update={"settings": {"divergance_weight": 1}})
     _refused(tmp_path / "job", job, SAMPLES, ConfigError, "divergance_weight")
