@@ -114,20 +114,6 @@ def test_a_full_disk_is_said_and_nothing_is_half_written(store: Store, reader: R
     assert {item.id for item in reader.items("default", kind="inference")} == {record.id for record in (kept, *given, refused[0])}
 
 
-def test_a_bug_in_one_write_is_said_and_costs_no_other(store: Store, reader: Reader) -> None:
-    def broken(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO words (text) VALUES ('half')")
-        raise RuntimeError("a bug")
-
-    record = inference()
-    futures = [store.execute(broken), store.append(record), store.execute(broken)]
-    for future in (futures[0], futures[2]):
-        with pytest.raises(StorageError, match="could not be written"):
-            future.result(10)
-    assert futures[1].result(10) == 1
-    assert reader.connection().execute("SELECT count(*) FROM words WHERE text = 'half'").fetchone()[0] == 0
-
-
 def test_readers_do_not_wait_for_a_long_write(store: Store, reader: Reader) -> None:
     store.append(inference()).result(10)
 
