@@ -53,6 +53,10 @@ def signal_group(pid: int, number: signal.Signals) -> bool:
     return True
 
 
+def _no_number(_name: str) -> None:
+    """NaN and the infinities, such as the loss of a training that diverged, become null: JSON cannot hold them on their way out."""
+
+
 def _open_log(log: Path) -> BinaryIO:
     """Open for appending; a log that has grown large is set aside first, so that two files bound the disk use."""
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +148,7 @@ class Child:
                 line = await stdout.readline()
                 if not line.endswith(b"\n"):  # ended in the middle of a line: killed
                     return
-                message = json.loads(line)
+                message = json.loads(line, parse_constant=_no_number)
             except ValueError as error:
                 raise DataError(f"{self._module} sent a line that is no message.", f"Its log is {self.log}.") from error
             if not isinstance(message, dict):

@@ -62,10 +62,19 @@ def error_object(error: ReefError, shape: Shape) -> JSONObject:
 
 
 def json_response(content: JSONObject, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Compact JSON; text stays readable."""
-    # Lone surrogates can come in through JSON escapes; they must not break the answer.
-    data = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "surrogatepass")
-    return Response(data, status, headers, media_type="application/json")
+    return Response(json_bytes(content), status, headers, media_type="application/json")
+
+
+def json_bytes(content: JSONObject) -> bytes:
+    """Compact UTF-8 JSON; text stays readable."""
+    try:
+        return _compact(content, ensure_ascii=False)
+    except UnicodeEncodeError:  # a lone surrogate, which came in as a JSON escape and can only go out as one
+        return _compact(content, ensure_ascii=True)
+
+
+def _compact(content: JSONObject, *, ensure_ascii: bool) -> bytes:
+    return json.dumps(content, ensure_ascii=ensure_ascii, separators=(",", ":"), allow_nan=False).encode()
 
 
 def error_response(error: ReefError, path: str, *, close: bool = False) -> Response:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 
 from starlette.types import Receive, Scope, Send
 
+from daemon.gateway.errors import json_bytes
 from daemon.gateway.exchange import Done, Exchange, Failed
 from daemon.records import JSONObject
 
@@ -19,7 +19,7 @@ DONE = b"data: [DONE]\n\n"
 
 def data_frame(content: JSONObject) -> bytes:
     """One unnamed event with a JSON body."""
-    return b"data: " + json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n\n"
+    return b"data: " + json_bytes(content) + b"\n\n"
 
 
 class Frames(ABC):

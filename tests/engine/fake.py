@@ -50,7 +50,7 @@ def content_text(message: Message) -> str:
 
 def encode(text: str, *, special: bool = False) -> list[int]:
     if not special:
-        return list(text.encode())
+        return list(text.encode(errors="replace"))
     tokens: list[int] = []
     for index, piece in enumerate(text.split("<|im_start|>")):
         if index:
@@ -58,7 +58,7 @@ def encode(text: str, *, special: bool = False) -> list[int]:
         for inner, part in enumerate(piece.split("<|im_end|>")):
             if inner:
                 tokens.append(END)
-            tokens.extend(part.encode())
+            tokens.extend(part.encode(errors="replace"))
     return tokens
 
 
@@ -166,7 +166,7 @@ class ScriptedEngine(Engine):
             text = text.split(stop, 1)[0]
         room = self._model.context_tokens - len(prompt)
         limit = min(room, request.max_tokens or room)
-        completion = [*text.encode(), END]
+        completion = [*text.encode(errors="replace"), END]
         if len(completion) > limit:
             completion, reason = completion[:limit], "length"
             text = bytes(completion).decode(errors="ignore")

@@ -78,6 +78,13 @@ async def test_a_stopped_child_does_nothing_until_resumed(tmp_path: Path) -> Non
     await child.terminate()
 
 
+async def test_a_number_that_json_cannot_hold_arrives_as_null(tmp_path: Path) -> None:
+    child, _ = await _start(tmp_path)
+    await child.send({"loss": float("nan"), "step": 3})
+    assert (await anext(child.messages()))["echo"] == {"loss": None, "step": 3}
+    await child.terminate()
+
+
 async def test_a_line_that_is_no_message_ends_the_child_so_that_nobody_waits_for_its_answer(tmp_path: Path) -> None:
     child, _ = await _start(tmp_path)
     process = child._process

@@ -61,3 +61,16 @@ async def test_one_report_with_an_infinite_number_does_not_hide_all_records(tmp_
         status, _ = await post(daemon, "/reef/report", '{"score":1,"metadata":{"a":1e999}}')
         assert status == 400
         assert (await daemon.client.get("/reef/scenarios/default/records")).status_code == 200
+
+
+async def test_half_a_character_comes_back_as_valid_json(tmp_path: Path) -> None:
+    """JavaScript cuts texts between the halves of an emoji and sends what is left as an escape."""
+    async with running(tmp_path) as daemon:
+        status, text = await post(daemon, CHAT, r'{"model":"scripted","messages":[{"role":"user","content":"a\ud800b"}]}')
+        assert status == 200 and json.loads(text)["choices"][0]["message"]["content"] == "echo: a\ud800b"
+        _, text = await post(daemon, CHAT, r'{"model":"scripted","stream":true,"messages":[{"role":"user","content":"a\ud800b"}]}')
+        deltas = [json.loads(line[6:])["choices"] for line in text.splitlines() if line.startswith("data: {")]
+        assert "".join(choice[0]["delta"].get("content", "") for choice in deltas if choice) == "echo: a\ud800b"
+        assert (await daemon.client.get("/reef/scenarios/default/records")).json()["records"]
+        status, text = await post(daemon, "/reef/report", r'{"score":1,"references":["\ud800"]}')
+        assert status == 400 and "no record" in text
