@@ -39,14 +39,22 @@ class Names:
         self._hosts = self._own | {host.lower() for host in hosts}
         self._origins = {f"http://{host}" for host in self._own} | {origin.lower().rstrip("/") for origin in origins}
 
-    def check(self, host: str | None, origin: str | None) -> None:
+    def check(self, host: str | None, origins: Iterable[str]) -> None:
         """Raise `Forbidden` for a name that is not ours."""
         if host is None or host.lower() not in self._hosts:
             hint = "Use 127.0.0.1 or localhost, or add it to server.allowed_hosts."
             raise Forbidden(f"This daemon does not answer to the host name {host!r}.", hint)
-        if origin is not None and origin.lower().rstrip("/") not in self._origins:
-            shown = urlsplit(origin).netloc or origin
-            raise Forbidden(f"Requests from the web origin {shown!r} are not allowed.", "Add it to server.allowed_origins if you trust it.")
+        for origin in origins:
+            if origin.lower().rstrip("/") not in self._origins:
+                hint = "Add it to server.allowed_origins if you trust it."
+                raise Forbidden(f"Requests from the web origin {_host_of(origin)!r} are not allowed.", hint)
+
+
+def _host_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc or origin
+    except ValueError:  # such as an IPv6 address that does not end
+        return origin
 
 
 def caller_of(request: Request) -> Caller:
@@ -82,16 +90,17 @@ class Security:
             raise TooLarge(f"The request has more than {_HEADER_LIMIT} headers or {_HEADER_LIMIT_BYTES >> 10} KiB of them.")
         if len(headers.getlist("host")) > 1:
             raise BadRequest("The request names its host twice.")
-        self._names.check(headers.get("host"), headers.get("origin"))
+        self._names.check(headers.get("host"), headers.getlist("origin"))
         if headers.get("upgrade", "").lower() == "websocket":
             raise BadRequest("WebSockets are not served here.", "Use HTTP with server-sent events.")
-        if request.url.path == _OPEN_PATH and request.method in ("GET", "HEAD"):
+        path = request.scope["path"]  # what is routed by; the URL's own path ends at a %3F
+        if path == _OPEN_PATH and request.method in ("GET", "HEAD"):
             return Caller(Role.CLIENT)
         caller = self._tokens.identify(_presented(request))
         if caller is None:
             missing = "The request has no token." if not _presented(request) else "The token is wrong."
             raise Unauthorized(missing, "Send 'Authorization: Bearer TOKEN'; the client's token is in tokens/client of Reef's home.")
-        _check_reach(caller, request.url.path)
+        _check_reach(caller, path)
         if request.method in _BODY_METHODS:
             _check_body(request)
         return caller

@@ -22,6 +22,7 @@ async def test_only_healthz_answers_without_a_token(tmp_path: Path) -> None:
         assert (await daemon.bare.get("/healthz")).json()["status"] == "ok"
         for path in ("/v1/models", "/health", "/api/hello", "/reef/status", "/nothing"):
             assert (await daemon.bare.get(path)).status_code == 401, path
+        assert (await daemon.bare.get("/healthz%3F/v1/models")).status_code == 401
         wrong = await daemon.bare.get("/v1/models", headers={"authorization": "Bearer wrong"})
         assert wrong.status_code == 401 and wrong.json()["error"]["code"] == "invalid_api_key"
         token = daemon.client.headers["authorization"].removeprefix("Bearer ")
@@ -35,9 +36,11 @@ async def test_a_foreign_host_or_origin_is_refused_before_the_body_is_read(tmp_p
             assert (await daemon.client.get("/v1/models", headers=headers)).status_code == 403, headers
         for host in (f"localhost:{daemon.port}", f"LOCALHOST:{daemon.port}", f"[::1]:{daemon.port}"):
             assert (await daemon.client.get("/v1/models", headers={"host": host})).status_code == 200
-        for origin in ("https://evil.example", "null", "http://localhost:3001", "http://127.0.0.1.evil.example"):
+        for origin in ("https://evil.example", "https://[", "null", "http://localhost:3001", "http://127.0.0.1.evil.example"):
             assert (await daemon.client.post("/v1/chat/completions", json=BODY, headers={"origin": origin})).status_code == 403, origin
         allowed = await daemon.client.post("/v1/chat/completions", json=BODY, headers={"origin": "http://localhost:3000"})
+        twice = [("origin", "http://localhost:3000"), ("origin", "https://evil.example")]
+        assert (await daemon.client.post("/v1/chat/completions", json=BODY, headers=twice)).status_code == 403
         assert allowed.status_code == 200 and "access-control-allow-origin" not in allowed.headers
         reader, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
         writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: evil\r\nContent-Length: 1000000\r\n\r\n")
