@@ -99,8 +99,8 @@ class Gateway(Starter):
         self._check_model(call)
         check_supported(call, self.model)
         scenario = scenario_of(request)
-        await self._services.scenarios.ensure(scenario)
         self._check_binding(scenario, request)
+        await self._services.scenarios.ensure(scenario)
         headers = dict(request.headers)
         explicit = identify(headers, call.request, call.messages)
         resolve = self._services.store.resolve_session
@@ -155,9 +155,12 @@ class Gateway(Starter):
     def _check_binding(self, scenario: str, request: Request) -> None:
         wanted = request.headers.get("x-reef-release-id")
         head = self._services.serving.head(scenario)
-        if wanted and head is not None and wanted != head.release_id:
-            message = f"The scenario {scenario} stands on {head.release_id}, not on {wanted}."
-            raise Conflict(message, f"Leave out x-reef-release-id, or ask for the model {self.model.id}@{wanted}.")
+        if not wanted or (head is not None and wanted == head.release_id):
+            return
+        if head is None:
+            raise Conflict(f"The scenario {scenario[:80]} is not there yet, so it stands on no release.", "Leave out x-reef-release-id.")
+        message = f"The scenario {scenario} stands on {head.release_id}, not on {wanted}."
+        raise Conflict(message, f"Leave out x-reef-release-id, or ask for the model {self.model.id}@{wanted}.")
 
 
 def begin(engine: Engine, recorder: Recorder, lease: Lease, call: Call, place: Place, priority: Priority) -> Exchange:

@@ -188,6 +188,17 @@ async def test_a_conversation_is_one_session_and_a_path_can_name_the_scenario(tm
         assert record.scenario == "editor" and record.tags == {"client": "zed"} and record.session != a.session
 
 
+async def test_a_scenario_that_cannot_start_where_it_should_does_not_come_into_being(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "x"}]}
+        bound = {"x-reef-scenario": "fresh", "x-reef-release-id": "r9"}
+        assert (await daemon.client.post("/v1/chat/completions", json=body, headers=bound)).status_code == 409
+        assert daemon.services.repository.scenarios() == ["default"]
+        for release, status in (("r1", 200), ("r2", 409)):
+            response = await daemon.client.post("/v1/chat/completions", json=body, headers={"x-reef-release-id": release})
+            assert response.status_code == status
+
+
 async def test_a_scenario_name_that_is_none_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         body = {"model": "scripted", "messages": [{"role": "user", "content": "x"}]}
