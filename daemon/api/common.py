@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from starlette.requests import Request
 
 from daemon.errors import BadRequest, NotFound
 from daemon.gateway.security import caller_of
 from daemon.services import Services
+
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
 def scenario_in_path(request: Request, services: Services) -> str:
@@ -33,7 +37,7 @@ def query_integer(request: Request, name: str, default: int, low: int, high: int
     text = request.query_params.get(name)
     if text is None or text == "":
         return default
-    if not text.lstrip("-").isdigit() or len(text) > 19 or not low <= int(text) <= high:
+    if not _INTEGER.fullmatch(text) or not low <= int(text) <= high:
         raise BadRequest(f"'{name}' must be an integer from {low} to {high}, not {text[:40]!r}.", param=name)
     return int(text)
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from daemon.api.common import query_integer, scenario_in_path
 from daemon.api.views import record_view
-from daemon.errors import BadRequest, NotFound
+from daemon.errors import BadRequest
 from daemon.experience.reader import ImportedRecord
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
@@ -48,7 +48,7 @@ class RecordRoutes:
 
     async def show(self, request: Request) -> Response:
         scenario, record = scenario_in_path(request, self._services), str(request.path_params["record"])
-        return json_response(record_view(await asyncio.to_thread(self._find, scenario, record)))
+        return json_response(record_view(await asyncio.to_thread(self._services.reader.record, scenario, record)))
 
     async def add(self, request: Request) -> Response:
         scenario, body = scenario_of(request), await read_json(request, _PAGE_LIMIT_BYTES)
@@ -84,16 +84,6 @@ class RecordRoutes:
             items += reader.imported(scenario, after, limit, kind)
         items.sort(key=lambda item: item.sequence)
         return [record_view(item) for item in items[:limit]]
-
-    def _find(self, scenario: str, record: str) -> Inference | Report:
-        reader = self._services.reader
-        try:
-            found = reader.inference(record)
-            if found.scenario == scenario:
-                return found
-        except NotFound:
-            return reader.report(record, scenario)
-        raise NotFound(f"There is no record {record[:80]} in scenario {scenario}.", f"It belongs to {found.scenario}.")
 
 
 def _imported(record: JSON, where: str) -> tuple[str, str, JSONObject]:

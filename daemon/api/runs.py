@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request
@@ -22,6 +23,7 @@ from daemon.services import Services
 
 _PAGE = 500
 _MAX_CURSOR = (1 << 63) - 1
+_CURSOR = re.compile(r"[0-9]{1,19}")
 
 
 class RunRoutes:
@@ -72,9 +74,9 @@ class RunRoutes:
         cursor = query_integer(request, "after", 0, 0, _MAX_CURSOR)
         resumed = request.headers.get("last-event-id", "")
         if resumed:
-            if not resumed.isdigit() or int(resumed) > _MAX_CURSOR:
+            if not _CURSOR.fullmatch(resumed):
                 raise BadRequest("Last-Event-ID must be the id of an event of this run.")
-            cursor = max(cursor, int(resumed))
+            cursor = max(cursor, min(int(resumed), _MAX_CURSOR))
         return EventStream(_RunFrames(self._services, run.id, cursor))
 
     async def _find(self, request: Request) -> Run:

@@ -12,6 +12,7 @@ from daemon.errors import NotFound
 from daemon.experience.database import open_reader, storage_errors
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, unpack
+from daemon.experience.rows import clean
 from daemon.experience.signals import signals_of
 from daemon.records import Inference, JSONObject, Report
 
@@ -116,9 +117,9 @@ class Reader:
     def inference(self, receipt: str) -> Inference:
         """Raises `NotFound` for a receipt that this database does not hold."""
         with storage_errors():
-            found = self.loader().inferences("WHERE r.id = ?", (receipt,))
+            found = self.loader().inferences("WHERE r.id = ?", (clean(receipt),))
         if not found:
-            raise NotFound(f"There is no record {receipt}.", "`reef sessions` lists what is stored.")
+            raise NotFound(f"There is no record {receipt[:80]}.", "`reef sessions` lists what is stored.")
         return found[0]
 
     def report(self, report_id: str, scenario: str | None = None) -> Report:
@@ -151,12 +152,35 @@ class Reader:
 
     def imported(self, scenario: str, after_sequence: int = 0, limit: int = 100, request_type: str | None = None) -> list[ImportedRecord]:
         """Records that were stored as they came, in order."""
+        condition = "c.name = ? AND r.sequence > ? AND (? IS NULL OR i.request_type = ?) ORDER BY r.sequence LIMIT ?"
+        return self._imported(condition, (scenario, after_sequence, request_type, request_type, limit))
+
+    def record(self, scenario: str, record_id: str) -> Inference | Report | ImportedRecord:
+        """Whatever has this id in the scenario. Raises `NotFound`."""
+        with storage_errors():
+            row = (
+                self.connection()
+                .execute(
+                    "SELECT r.sequence, r.kind FROM records r JOIN scenarios c ON c.id = r.scenario WHERE r.id = ? AND c.name = ?",
+                    (clean(record_id), scenario),
+                )
+                .fetchone()
+            )
+            if row is None:
+                raise NotFound(f"There is no record {record_id[:80]} in scenario {scenario}.", "`reef sessions` lists what is stored.")
+            sequence, kind = row
+            if kind == "inference":
+                return self.loader().inferences("WHERE r.sequence = ?", (sequence,))[0]
+            if kind == "report":
+                return self.loader().reports("WHERE r.sequence = ?", (sequence,))[0]
+            return self._imported("r.sequence = ?", (sequence,))[0]
+
+    def _imported(self, condition: str, values: tuple[str | int | None, ...]) -> list[ImportedRecord]:
         with storage_errors():
             rows = self.connection().execute(
                 "SELECT r.id, c.name, r.created_at, i.request_type, i.payload, r.sequence FROM records r"
-                " JOIN imports i ON i.sequence = r.sequence JOIN scenarios c ON c.id = r.scenario"
-                " WHERE c.name = ? AND r.sequence > ? AND (? IS NULL OR i.request_type = ?) ORDER BY r.sequence LIMIT ?",
-                (scenario, after_sequence, request_type, request_type, limit),
+                f" JOIN imports i ON i.sequence = r.sequence JOIN scenarios c ON c.id = r.scenario WHERE {condition}",
+                values,
             )
             return [
                 ImportedRecord(record, name, created_at, kind, object_from_json(unpack(payload)), sequence)
@@ -191,7 +215,9 @@ class Reader:
         turns = []
         for item in inferences:
             found = reports.get(item.sequence, ())
-            retries = sum(other.messages == item.messages for other in inferences) - 1
+            # Lengths first: tuples that share a long beginning are compared along all of it before their ends.
+            same = (len(other.messages) == len(item.messages) and other.messages == item.messages for other in inferences)
+            retries = sum(same) - 1
             turns.append(SessionTurn(item, found, signals_of(item, found, retries)))
         return SessionView(self._summary(row), tuple(turns))
 

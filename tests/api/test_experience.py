@@ -49,9 +49,11 @@ async def test_records_come_in_pages_with_tokens_and_reports_among_them(tmp_path
         assert [record["request_type"] for record in page] == ["inference", "report"]
         rest = (await daemon.client.get(f"/reef/scenarios/default/records?after_sequence={page[-1]['sequence']}")).json()["records"]
         assert len(rest) == 1
+        assert (await daemon.client.get(f"/reef/scenarios/default/records/{page[1]['agent_record_id']}")).json() == page[1]
         one = (await daemon.client.get(f"/reef/scenarios/default/records/{first}")).json()
         assert one["payload"]["reply"]["content"] == "echo: hello" and len(one["payload"]["tokens"]["completion"]) > 5
-        assert (await daemon.client.get("/reef/scenarios/default/records?limit=1000")).status_code == 400
+        for limit in ("1000", "0", "-1", "--5", "-", "%C2%B2", "9" * 30, "1.0"):
+            assert (await daemon.client.get(f"/reef/scenarios/default/records?limit={limit}")).status_code == 400, limit
         assert (await daemon.client.get("/reef/scenarios/default/records/rec_none")).status_code == 404
 
 
@@ -65,6 +67,9 @@ async def test_an_import_is_idempotent_and_a_batch_is_all_or_none(tmp_path: Path
         assert (await daemon.client.post("/reef/records/batch", json=batch)).status_code == 409
         found = (await daemon.client.get("/reef/scenarios/default/records?request_type=chat")).json()["records"]
         assert [one["agent_record_id"] for one in found] == ["old-1"]
+        assert (await daemon.client.get("/reef/scenarios/default/records/old-1")).json() == found[0]
+        await daemon.client.post("/reef/records", json=record, headers={"x-reef-scenario": "other"})
+        assert (await daemon.client.get("/reef/scenarios/other/records/old-2")).status_code == 404
         bad = await daemon.client.post("/reef/records/batch", json={"records": [record, {"agent_record_id": "x"}]})
         assert bad.status_code == 400 and "records[1].payload" in bad.json()["error"]["message"]
 

@@ -36,6 +36,9 @@ async def test_a_run_is_followed_to_its_end_and_its_events_can_be_read_again_fro
         assert events[-1][1]["type"] == "ended" and events[-1][1]["verdict"] == "nothing"
         assert [cursor for cursor, _ in events] == list(range(1, len(events) + 1))
         assert await follow(daemon, run_id, after=events[0][0]) == events[1:]
+        for cursor in (b"\xb2", b"-1", b"x", b"9" * 5000):
+            refused = await daemon.client.get(f"{BASE}/{run_id}/events", headers=[(b"last-event-id", cursor)])
+            assert refused.status_code == 400, cursor
         run = (await daemon.client.get(f"{BASE}/{run_id}")).json()
         assert run["status"] == "done" and run["ended_at"] and run["trigger"] == "owner"
         assert [one["run_id"] for one in (await daemon.client.get(BASE)).json()["runs"]] == [run_id]
