@@ -12,8 +12,10 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from daemon import sandbox
+from daemon.errors import DataError, StorageError
 from daemon.evolution.tasks import Check, Task
 from daemon.records import JSONObject
 
@@ -33,6 +35,9 @@ def judge(task: Task, reply: str, *, scratch: Path, hidden: Sequence[Path] = ())
     Args:
         scratch: where working copies are made; each is removed again.
         hidden: what a command must not read: tasks, checkers, Reef's home.
+
+    Raises:
+        DataError: the task's schema refers to what is not in it. StorageError: its working copy cannot be made.
     """
     check = task.check
     trimmed = reply.strip()
@@ -41,22 +46,31 @@ def judge(task: Task, reply: str, *, scratch: Path, hidden: Sequence[Path] = ())
     if check.pattern is not None:
         return _verdict(re.search(check.pattern, trimmed) is not None, "the pattern was not found")
     if check.json_schema is not None:
-        return _against_schema(trimmed, check.json_schema)
-    return _by_command(check, reply, scratch, hidden)
+        return _against_schema(task.id, trimmed, check.json_schema)
+    try:
+        return _by_command(check, reply, scratch, hidden)
+    except OSError as error:
+        hint = "Free disk space, or put its workspace back."
+        raise StorageError(f"Cannot make the working copy of task {task.id}: {error}.", hint) from error
 
 
 def _verdict(passed: bool, detail: str) -> Judgement:
     return Judgement(1.0) if passed else Judgement(0.0, detail)
 
 
-def _against_schema(reply: str, schema: JSONObject) -> Judgement:
+def _against_schema(task_id: str, reply: str, schema: JSONObject) -> Judgement:
     fenced = _FENCE.fullmatch(reply)
     try:
         value = json.loads(fenced[1] if fenced else reply)
     except (ValueError, RecursionError):
         return Judgement(0.0, "the reply is no JSON")
     # The empty registry keeps the validator from fetching anything.
-    error = next(iter(Draft202012Validator(schema, registry=Registry()).iter_errors(value)), None)
+    try:
+        error = next(iter(Draft202012Validator(schema, registry=Registry()).iter_errors(value)), None)
+    except Unresolvable as missing:
+        raise DataError(f"The json_schema of task {task_id} refers to what is not in it: {missing.ref}.", "Mend the task.") from missing
+    except RecursionError:
+        return Judgement(0.0, "the reply, or its schema, is nested without end")
     return _verdict(error is None, error.message[:200] if error is not None else "")
 
 

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from daemon import sandbox
+from daemon.errors import DataError, StorageError
 from daemon.evolution.checkers import judge
 from daemon.evolution.tasks import Task
 from daemon.records import JSON
@@ -36,6 +37,15 @@ def test_json_schema(tmp_path: Path) -> None:
     assert score(tmp_path, schema, '{"name": 3}') == 0
     assert score(tmp_path, schema, "sure, here it is") == 0
     assert score(tmp_path, schema, "[" * 100_000) == 0
+
+
+def test_a_task_that_cannot_be_judged_is_named(tmp_path: Path) -> None:
+    """A run that ends by it says so, and does not call it a bug of ours."""
+    with pytest.raises(DataError, match=r"task t refers to what is not in it: #/\$defs/missing"):
+        score(tmp_path, {"json_schema": {"properties": {"a": {"$ref": "#/$defs/missing"}}}}, '{"a": 1}')
+    with pytest.raises(StorageError, match="working copy of task t"):
+        score(tmp_path, {"command": "true", "workspace": str(tmp_path / "gone")}, "x")
+    assert score(tmp_path, {"json_schema": {"$ref": "#"}}, "1") == 0
 
 
 def test_a_command_sees_the_reply_and_a_fresh_copy_each_time(tmp_path: Path) -> None:
