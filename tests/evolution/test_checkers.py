@@ -41,7 +41,7 @@ def test_json_schema(tmp_path: Path) -> None:
 
 def test_a_task_that_cannot_be_judged_is_named(tmp_path: Path) -> None:
     """A run that ends by it says so, and does not call it a bug of ours."""
-    with pytest.raises(DataError, match=r"task t refers to what is not in it: #/\$defs/missing"):
+    with pytest.raises(DataError, match=r"task t refers to what is not in it: /\$defs/missing"):
         score(tmp_path, {"json_schema": {"properties": {"a": {"$ref": "#/$defs/missing"}}}}, '{"a": 1}')
     with pytest.raises(StorageError, match="working copy of task t"):
         score(tmp_path, {"command": "true", "workspace": str(tmp_path / "gone")}, "x")
