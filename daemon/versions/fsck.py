@@ -26,7 +26,7 @@ from daemon.versions.repository import Repository
 
 class Severity(StrEnum):
     ERROR = "error"
-    NOTE = "note"  # harmless: the next start or `reef gc` deals with it
+    NOTE = "note"  # harmless
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class _Checker:
                 continue
             size = path.stat().st_size
             message = f"The weights {sha256} ({size / 1e6:.1f} MB) belong to no release."
-            found.append(Problem(Severity.NOTE, str(path), message, "Left by an interrupted or rejected publish; `reef gc` frees them."))
+            found.append(Problem(Severity.NOTE, str(path), message, "Left by an interrupted publish; they do no harm."))
         for pattern in ("refs/**/*.lock", "objects/??/tmp_obj_*", "lfs/tmp/*"):
             for path in sorted(self._repository.path.glob(pattern)):
                 found.append(Problem(Severity.NOTE, str(path), f"{path.name} is left from a writer that was killed.", "It does no harm."))
