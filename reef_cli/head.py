@@ -13,8 +13,7 @@ def move(operation: str, scenario: str, release: str | None, as_json: bool) -> N
         Conflict: somebody else moved the head meanwhile, or nothing would change.
     """
     client = Client()
-    releases = output.rows(client.get(scenario_path(scenario, "releases"), {"limit": 100}), "releases")
-    head = next((item.get("release_id") for item in releases if item.get("current")), None)
+    head = client.get(scenario_path(scenario, "releases", "head")).get("release_id")
     answer = client.post(
         scenario_path(scenario, operation), {"expected_head": head, **({"release_id": release} if release is not None else {})}
     )
@@ -22,5 +21,5 @@ def move(operation: str, scenario: str, release: str | None, as_json: bool) -> N
         output.print_json(answer)
         return
     new = output.text(answer.get("release_id"))
-    print(f"{new} serves in '{scenario}' now{f' ({head} before)' if head else ''}: {output.text(answer.get('change'), operation)}")
+    print(f"{new} serves in '{scenario}' now ({output.text(head)} before): {output.text(answer.get('change'), operation)}")
     print(f"  Sessions under way keep their release until they are idle. To take it back: reef undo -s {scenario}")

@@ -67,7 +67,7 @@ def test_releases_mark_what_serves_and_what_is_held(reef, daemon: StandIn) -> No
     [(["rollback", "r1"], "rollback", "r1"), (["promote", "r3"], "promote", "r3"), (["undo"], "undo", None)],
 )
 def test_moving_the_head_sends_the_head_that_was_seen(reef, daemon: StandIn, arguments, route, release) -> None:
-    daemon.answer("GET /reef/scenarios/default/releases", RELEASES)
+    daemon.answer("GET /reef/scenarios/default/releases/head", {"release_id": "r2"})  # however many candidates came after it
     daemon.answer(f"POST /reef/scenarios/default/{route}", {"release_id": "r4", "change": "as r1"})
     result = reef(*arguments)
     assert result.code == 0
