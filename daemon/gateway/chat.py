@@ -106,6 +106,8 @@ class _ChatFrames(Frames):
             except ReefError as error:
                 yield data_frame(error_object(error, Shape.OPENAI))
                 return
+            if self._aborted:  # while it was being started
+                self._exchange.abort()
         begun = False
         while True:
             if step is None:

@@ -11,6 +11,7 @@ import pytest
 
 from daemon.errors import EngineError, StorageError
 from daemon.records import Inference, JSONObject, Status
+from daemon.serving.serving import Lease
 from tests.daemon.running import Running, running, until
 from tests.engine.fake import Reply, ScriptedEngine
 
@@ -87,6 +88,30 @@ async def test_hanging_up_frees_the_engine_and_keeps_what_was_generated(tmp_path
         record = daemon.services.reader.inference(str(daemon.services.reader.last_receipt("default")))
         assert record.status is Status.ABORTED and str(record.reply["content"]).startswith("word ")
         await until(lambda: daemon.services.serving.activity.in_flight == 0)
+
+
+async def test_hanging_up_between_two_choices_starts_no_further_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = ScriptedEngine({"long": "word " * 4}, token_delay_s=0.02)
+    async with running(tmp_path, engine) as daemon:
+        started, go_on, admit = asyncio.Event(), asyncio.Event(), daemon.services.serving.admit
+
+        async def slow(scenario: str, session: str, pinned: str | None = None) -> Lease:
+            if engine.requests:
+                started.set()
+                await go_on.wait()
+            return await admit(scenario, session, pinned)
+
+        monkeypatch.setattr(daemon.services.serving, "admit", slow)
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "long"}], "stream": True, "n": 2}
+        async with daemon.client.stream("POST", "/v1/chat/completions", json=body):
+            await asyncio.wait_for(started.wait(), 5)
+        await asyncio.sleep(0.1)  # the daemon hears of it
+        go_on.set()
+        await until(lambda: daemon.services.serving.activity.in_flight == 0)
+        await asyncio.sleep(0.2)
+        assert len(engine.requests) <= 2 and engine.running == 0
+        records = daemon.services.reader.items("default", kind="inference")
+        assert [record.status for record in records if isinstance(record, Inference)] == [Status.OK], "the second was not generated"
 
 
 async def test_hanging_up_on_a_whole_reply_frees_the_engine(tmp_path: Path) -> None:
