@@ -55,7 +55,7 @@ class Serving:
         self._releases = releases
         self._heads: dict[str, Snapshot] = {}
         self._pins: dict[tuple[str, str], _Pin] = {}
-        self._leases: dict[Lease, str] = {}  # → session
+        self._leases: dict[Lease, _Pin | None] = {}  # → what its session is on; None: it belongs to no session
         self._candidates: dict[tuple[str, str], Snapshot] = {}  # (run, name) → what a run wants evaluated
         self._loaded: dict[str, LoRA] = {}
         self._loading = asyncio.Lock()
@@ -103,15 +103,16 @@ class Serving:
             NotFound: the scenario has no head, or there is no such release.
         """
         if pinned is not None:
-            snapshot = await self.resolve(scenario, pinned)
+            pin, snapshot = None, await self.resolve(scenario, pinned)
         else:
-            snapshot = self._of_session(scenario, session)
+            pin = self._pin(scenario, session)
+            snapshot = pin.snapshot
         self.activity.begin(scenario)
-        return await self._open_lease(snapshot, "" if pinned is not None else session, live=True)
+        return await self._open_lease(snapshot, pin, live=True)
 
     async def borrow(self, scenario: str, name: str, run_id: str = "") -> Lease:
         """A snapshot for evaluation: a release id, `head`, `base`, or a candidate of that run. Counts as no live request."""
-        return await self._open_lease(await self.resolve(scenario, name, run_id), "", live=False)
+        return await self._open_lease(await self.resolve(scenario, name, run_id), None, live=False)
 
     async def resolve(self, scenario: str, name: str, run_id: str = "") -> Snapshot:
         """The snapshot that `name` means. Raises `NotFound`."""
@@ -147,18 +148,16 @@ class Serving:
 
     def close_lease(self, lease: Lease, *, live: bool) -> None:
         """Called by `Lease.release`."""
-        session = self._leases.pop(lease)
-        if not live:
-            return
-        self.activity.end(lease.snapshot.scenario)
-        pin = self._pins.get((lease.snapshot.scenario, session))
+        pin = self._leases.pop(lease)
+        if live:
+            self.activity.end(lease.snapshot.scenario)
         if pin is not None:
             pin.used_at = time.monotonic()
-            pin.in_flight = max(0, pin.in_flight - 1)
+            pin.in_flight -= 1
 
-    async def _open_lease(self, snapshot: Snapshot, session: str, *, live: bool) -> Lease:
+    async def _open_lease(self, snapshot: Snapshot, pin: _Pin | None, *, live: bool) -> Lease:
         lease = Lease(snapshot, self, live=live)
-        self._leases[lease] = session
+        self._leases[lease] = pin
         try:
             await self._ensure_loaded(snapshot)
         except BaseException:
@@ -166,7 +165,8 @@ class Serving:
             raise
         return lease
 
-    def _of_session(self, scenario: str, session: str) -> Snapshot:
+    def _pin(self, scenario: str, session: str) -> _Pin:
+        """What the session is on, with one more request in flight."""
         head = self._heads.get(scenario)
         if head is None:
             raise NotFound(f"There is no scenario {scenario!r}.", "See the scenarios there are: reef status.")
@@ -176,7 +176,7 @@ class Serving:
             pin = self._pins[scenario, session] = _Pin(head, now)
         pin.used_at = now
         pin.in_flight += 1
-        return pin.snapshot
+        return pin
 
     async def _ensure_loaded(self, snapshot: Snapshot) -> None:
         lora = snapshot.lora

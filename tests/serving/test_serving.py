@@ -61,6 +61,18 @@ async def test_a_request_in_flight_keeps_its_lora_loaded_though_its_session_is_f
     assert not engine.loaded and serving.activity.in_flight == 0
 
 
+async def test_a_request_of_before_an_update_does_not_end_the_hold_of_one_after_it() -> None:
+    serving = Serving(ScriptedEngine(), Known(), idle_s=-1)
+    await serving.install(Snapshot("s", "r1"))
+    before = await serving.admit("s", "one")
+    serving.update_session("s", "one")
+    await serving.install(Snapshot("s", "r2"))
+    after = await serving.admit("s", "one")
+    before.release()
+    await serving.install(Snapshot("s", "r3"))
+    assert (await serving.admit("s", "one")).snapshot.release_id == "r2" == after.snapshot.release_id
+
+
 async def test_a_lora_that_does_not_fit_leaves_the_head_as_it_was(tmp_path: Path) -> None:
     engine = ScriptedEngine()
     serving = Serving(engine, Known(), idle_s=10)
