@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
+from typing import IO
+
+import psutil
 
 from adapters.pi.events import read_events
 from adapters.pi.runtime import Runtime
@@ -17,7 +22,8 @@ _GRACE_S = 5
 
 
 def run_headless(runtime: Runtime, agent_folder: Path, task: HeadlessTask) -> TaskOutcome:
-    """Play `task` in its working copy; pi and whatever it started are gone when this returns.
+    """Play `task` in its working copy; pi and whatever it started are gone when this returns, but for what detached itself
+    from pi before pi ended.
 
     The prompt goes in on stdin: as an argument it would be seen in the process list, and `@name` in it would be read as a file.
 
@@ -30,34 +36,26 @@ def run_headless(runtime: Runtime, agent_folder: Path, task: HeadlessTask) -> Ta
     if task.session:
         command += ["--session-id", task.session]
     environment = {**runtime.environment(task.environment), "PI_CODING_AGENT_DIR": str(agent_folder)}
-    process = subprocess.Popen(
-        command,
-        cwd=task.working_copy,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,
-    )
     timed_out = False
-    try:
-        output, log = process.communicate(task.prompt, timeout=task.timeout_s)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        output, log = _end(process)
-    except BaseException:
-        _end(process)
-        raise
-    outcome = read_events(output.splitlines())
+    # Files, not pipes: something that pi leaves in the background would hold a pipe open long after the task is over.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            command, cwd=task.working_copy, env=environment, stdin=subprocess.PIPE, stdout=output, stderr=log, start_new_session=True
+        )
+        try:
+            process.communicate(task.prompt.encode(errors="replace"), timeout=task.timeout_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        finally:
+            _end(process)
+        said, logged = _text(output), _text(log)
+    outcome = read_events(said.splitlines())
     error = f"No answer within {task.timeout_s:.0f} s." if timed_out else outcome.error
     return TaskOutcome(
         exit_code=process.returncode if process.returncode != 0 or not error else 1,
         text=outcome.reply,
         timed_out=timed_out,
-        log=log[-_LOG_CHARACTERS:],
+        log=logged[-_LOG_CHARACTERS:],
         details={
             "error": error,
             "response_ids": list(outcome.response_ids),
@@ -67,15 +65,27 @@ def run_headless(runtime: Runtime, agent_folder: Path, task: HeadlessTask) -> Ta
     )
 
 
-def _end(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """End pi's process group, gently first; what it had said so far."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            break
-        try:
-            return process.communicate(timeout=_GRACE_S)
-        except subprocess.TimeoutExpired:
-            continue
-    return process.communicate()
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of pi, gently first: its group, and what left the group but is still its descendant."""
+    started: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error):
+        started = psutil.Process(process.pid).children(recursive=True)
+    if process.poll() is None:
+        _signal(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+    _signal(process.pid, signal.SIGKILL)
+    for one in started:
+        with contextlib.suppress(psutil.Error):
+            one.kill()
+    process.wait()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _text(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode(errors="replace")

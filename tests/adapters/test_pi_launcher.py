@@ -41,6 +41,20 @@ echo '{{"type":"agent_settled","aborted":false}}'"""
     assert (outcome.exit_code, outcome.text, outcome.details["error"]) == (0, "@do -it in copy ", "")
 
 
+def test_a_task_is_over_when_pi_is_whatever_it_left_in_the_background(tmp_path: Path) -> None:
+    """A development server that pi started must neither hold the task open nor live on."""
+    marker = tmp_path / "alive"
+    script = f"""(while :; do date +%s%N > {marker}; sleep 0.1; done) &
+while [ ! -s {marker} ]; do sleep 0.05; done
+echo '{{"type":"agent_settled","aborted":false}}'"""
+    runtime = scripted(tmp_path / "runtime", script)
+    outcome = run_headless(runtime, tmp_path / "agent", HeadlessTask("x", tmp_path, timeout_s=20, environment={"PATH": "/usr/bin:/bin"}))
+    assert (outcome.timed_out, outcome.exit_code) == (False, 0)
+    stamp = marker.read_text()
+    subprocess.run(["sleep", "0.5"], check=True)
+    assert marker.read_text() == stamp, "what pi started is still running"
+
+
 def test_a_task_that_hangs_is_ended_with_everything_that_it_started(tmp_path: Path) -> None:
     marker = tmp_path / "alive"
     runtime = scripted(tmp_path / "runtime", f"(while :; do date +%s%N > {marker}; sleep 0.1; done) & sleep 600")
