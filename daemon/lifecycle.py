@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -61,9 +61,9 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                 )
                 scheduler = Scheduler(services.runner, services.serving, services.reader, services.runs, lambda: services.config)
                 tasks = [
-                    asyncio.create_task(sweep_forever(services.serving)),
-                    asyncio.create_task(watch(source, services, names)),
-                    asyncio.create_task(scheduler.run_forever()),
+                    background("Unloading LoRAs that nobody uses", sweep_forever(services.serving), services),
+                    background("Watching the configuration", watch(source, services, names), services),
+                    background("Starting runs by itself", scheduler.run_forever(), services),
                 ]
                 try:
                     await _serve(server, listener, services, gateway)
@@ -72,6 +72,20 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                         task.cancel()
                     await asyncio.gather(*tasks, return_exceptions=True)
                     await gateway.stop()
+
+
+def background(what: str, work: Coroutine[None, None, None], services: Services) -> asyncio.Task[None]:
+    """Run `work` beside the requests. If it fails the daemon goes on without it, and says so in its status."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        _log.error("%s failed", what, exc_info=error)
+        services.warnings.append(f"{what} has stopped working: {error}. Start the daemon again: reef down, reef up.")
+
+    task = asyncio.create_task(work)
+    task.add_done_callback(ended)
+    return task
 
 
 async def _serve(server: Server, listener: socket.socket, services: Services, gateway: Gateway) -> None:

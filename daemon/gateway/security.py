@@ -39,7 +39,7 @@ class Names:
         self._hosts = self._own | {host.lower() for host in hosts}
         self._origins = {f"http://{host}" for host in self._own} | {origin.lower().rstrip("/") for origin in origins}
 
-    def check(self, host: str | None, origins: Iterable[str]) -> None:
+    def check(self, host: str | None, *origins: str) -> None:
         """Raise `Forbidden` for a name that is not ours."""
         if host is None or host.lower() not in self._hosts:
             hint = "Use 127.0.0.1 or localhost, or add it to server.allowed_hosts."
@@ -90,7 +90,7 @@ class Security:
             raise TooLarge(f"The request has more than {_HEADER_LIMIT} headers or {_HEADER_LIMIT_BYTES >> 10} KiB of them.")
         if len(headers.getlist("host")) > 1:
             raise BadRequest("The request names its host twice.")
-        self._names.check(headers.get("host"), headers.getlist("origin"))
+        self._names.check(headers.get("host"), *headers.getlist("origin"))
         if headers.get("upgrade", "").lower() == "websocket":
             raise BadRequest("WebSockets are not served here.", "Use HTTP with server-sent events.")
         path = request.scope["path"]  # what is routed by; the URL's own path ends at a %3F

@@ -23,6 +23,7 @@ from daemon.errors import ConfigError, Conflict
 from daemon.gateway.security import Names
 from daemon.harness.hints import with_hints
 from daemon.instance import Instance
+from daemon.lifecycle import background
 from daemon.listener import bind
 from daemon.paths import Home
 from daemon.serving_hints import ServingHints
@@ -172,6 +173,18 @@ async def test_the_home_folder_is_watched(tmp_path: Path) -> None:
         await until(lambda: daemon.services.serving.idle_s == 11)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
+
+
+async def test_what_fails_beside_the_requests_is_shown_in_the_status(tmp_path: Path) -> None:
+    async def broken() -> None:
+        raise OSError("no more watches")
+
+    async with running(tmp_path) as daemon:
+        task = background("Watching the configuration", broken(), daemon.services)
+        await asyncio.gather(task, return_exceptions=True)
+        [warning] = (await daemon.client.get("/reef/status")).json()["warnings"]
+        assert "Watching the configuration" in warning and "no more watches" in warning and "reef up" in warning
+        assert (await daemon.chat("x")).status_code == 200
 
 
 async def test_another_base_model_serves_without_the_old_hints_being_lost(tmp_path: Path) -> None:
