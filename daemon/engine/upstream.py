@@ -32,6 +32,7 @@ from daemon.records import JSON, JSONObject, Message, Sampling, Usage
 
 _TIMEOUT = httpx.Timeout(connect=10, read=300, write=60, pool=60)  # read: between two pieces, a long prompt being read included
 _LINE_LIMIT_BYTES = 16 << 20
+_REPLY_LIMIT_BYTES = 64 << 20  # of a reply that never ends
 _UNKNOWN_CONTEXT_TOKENS = 32768  # where the server does not say
 _CONTEXT_KEYS = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx")
 
@@ -203,10 +204,13 @@ class _Reply:
 
 
 async def _data_lines(response: httpx.Response) -> AsyncGenerator[str, None]:
-    """The `data:` lines of a server-sent event stream; a plain JSON reply counts as one line that is no stream."""
-    pending = b""
+    """What the `data:` lines of a server-sent event stream hold."""
+    pending, received = b"", 0
     async for block in response.aiter_bytes():
         pending += block
+        received += len(block)
+        if received > _REPLY_LIMIT_BYTES:
+            raise EngineError("The upstream sent a reply without end.", "Set max_tokens, and look at its log.")
         if len(pending) > _LINE_LIMIT_BYTES:
             raise EngineError("The upstream sent a line without end.", "Look at its log.")
         *lines, pending = pending.split(b"\n")

@@ -65,7 +65,13 @@ def _meaning(status: int, error: JSON, retry_after: str | None) -> ReefError:
     if status == 413:
         return TooLarge(message)
     if status == 429:
-        return Busy(message, retry_after_s=int(retry_after) if retry_after and retry_after.isdigit() else 1)
+        return Busy(message, retry_after_s=_seconds(retry_after))
     if 400 <= status < 500:
         return BadRequest(message, param=param if isinstance(param, str) else None)
     return EngineError(message, "Send the request again.")
+
+
+def _seconds(retry_after: str | None) -> int:
+    """The header's seconds, at most a minute; a date, or nothing, is a second."""
+    text = (retry_after or "").strip()
+    return min(60, int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else 1

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from daemon.config import UpstreamConfig
 from daemon.engine.base import Capability, Delta, Engine, GenerateRequest, LoRA
 from daemon.engine.upstream import UpstreamEngine
+from daemon.engine.upstream_errors import raise_for_status
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, ReefError
 from daemon.records import JSON, Sampling
 from tests.engine.contract import EngineContract, collect, request, user
@@ -86,6 +88,22 @@ class TestUpstreamEngine(EngineContract):
         server.fault = ""
         assert engine.stats.active == 0
         assert (await collect(engine, request()))[0]
+
+
+async def test_a_reply_without_end_is_broken_off(engine: Engine, server: UpstreamServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daemon.engine.upstream._REPLY_LIMIT_BYTES", 4096)
+    server.script = [{"content": "word "}] * 500
+    with pytest.raises(EngineError, match="without end"):
+        await collect(engine, request())
+    assert engine.stats.active == 0
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("\u00b2", 1), ("Wed, 21 Oct 2026 07:28:00 GMT", 1), (None, 1), ("9" * 30, 1)])
+async def test_any_retry_after_header_is_a_number_of_seconds(header: str | None, seconds: int) -> None:
+    headers = {} if header is None else {"retry-after": header.encode("latin-1")}
+    with pytest.raises(Busy) as caught:
+        await raise_for_status(httpx.Response(429, headers=headers, json={"error": {"message": "slow down"}}))
+    assert caught.value.retry_after_s == seconds
 
 
 async def test_hanging_up_here_hangs_up_there(engine: Engine, server: UpstreamServer) -> None:
