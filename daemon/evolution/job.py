@@ -44,8 +44,10 @@ class TeacherChoice(_Strict):
     url: str
     model: str
     api_key_env: str | None = None
-    tokens: int | None = None
-    """What this run may spend; absent: no limit."""
+    tokens_per_day: int | None = None
+    cost_per_day: float | None = None
+    spent: Path
+    """The file that says what was spent today."""
 
 
 class RunJob(_Strict):

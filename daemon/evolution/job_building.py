@@ -55,9 +55,7 @@ def run_job(
         looks=home.root / "looks" / f"{scenario}.jsonl",
         gate=GateChoice(kind=evaluation.gate, alpha=evaluation.alpha, probe_max_rise=evaluation.probe_max_rise),
         training=TrainingLimits(rank=training.rank, max_minutes=training.max_minutes, threads=physical_cores(), nice=training.nice),
-        teacher=TeacherChoice(url=teacher.url, model=teacher.model, api_key_env=teacher.api_key_env, tokens=teacher.tokens_per_day)
-        if teacher is not None
-        else None,
+        teacher=TeacherChoice(**teacher.model_dump(), spent=home.root / "teacher-spent.json") if teacher is not None else None,
         seed=seed if seed is not None else secrets.randbelow(2**31),
         dry_run=dry_run,
         reread=reread,

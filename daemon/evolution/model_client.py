@@ -18,6 +18,7 @@ import httpx
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, NotFound, ReefError, Unauthorized, Unsupported
+from daemon.evolution.budget import Budget
 from daemon.records import JSONObject, Message, TokenTrace, Usage
 
 _BUSY_TRIES = 30
@@ -39,22 +40,6 @@ class Reply:
         return content if isinstance(content, str) else ""
 
 
-class Budget:
-    """How many tokens may still be spent; None: any number."""
-
-    def __init__(self, tokens: int | None = None) -> None:
-        self.left = tokens
-
-    def check(self) -> None:
-        """Raises Busy once nothing is left."""
-        if self.left is not None and self.left <= 0:
-            raise Busy("The teacher's token budget is spent.", "Raise teacher.tokens_per_day or wait until tomorrow.")
-
-    def spend(self, usage: Usage) -> None:
-        if self.left is not None:
-            self.left -= usage.prompt_tokens + usage.completion_tokens
-
-
 class ModelClient:
     """One model, candidate or release, spoken to over loopback. Errors are those of `daemon.errors`."""
 
@@ -65,12 +50,13 @@ class ModelClient:
             prefix: path before the candidate's name, such as `/reef/scenarios/default/evaluation`; empty: `http` speaks to a
                 plain OpenAI-compatible endpoint whose base URL ends in `/v1`.
             candidate: a release id, `head`, `base`, or a candidate of this run.
+            budget: what may be spent; None: any number of tokens.
         """
         self._http = http
         self._prefix = prefix
         self.candidate = candidate
         self._model = model
-        self._budget = budget or Budget()
+        self._budget = budget
 
     def at(self, candidate: str) -> ModelClient:
         """The same engine under another release (`r14`), candidate, `head`, or `base` (no LoRA, no hints)."""
@@ -87,7 +73,8 @@ class ModelClient:
         extra: JSONObject | None = None,
     ) -> Reply:
         """Answer `messages`; serving hints of the release or candidate apply. `extra`: further request fields."""
-        self._budget.check()
+        if self._budget is not None:
+            self._budget.check()
         body: JSONObject = {"model": self._model, "messages": list(messages), "max_tokens": max_tokens, "temperature": temperature}
         if seed is not None:
             body["seed"] = seed
@@ -97,7 +84,8 @@ class ModelClient:
         started = time.monotonic()
         answer = self._post("chat/completions", body, _Chat)
         usage = Usage(answer.usage.prompt_tokens, answer.usage.completion_tokens)
-        self._budget.spend(usage)
+        if self._budget is not None:
+            self._budget.spend(usage, answer.usage.cost)
         trace = answer.reef.tokens if answer.reef is not None else None
         tokens = TokenTrace(tuple(trace.prompt), tuple(trace.completion), tuple(trace.logprobs)) if trace is not None else None
         choice = answer.choices[0]
@@ -160,6 +148,7 @@ class _Choice(_Loose):
 class _Usage(_Loose):
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cost: float | None = None
 
 
 class _Chat(_Loose):

@@ -21,6 +21,7 @@ import httpx
 
 from daemon import child_main
 from daemon.errors import BadRequest, DataError, ReefError, Unsupported
+from daemon.evolution.budget import Budget
 from daemon.evolution.checkers import judge
 from daemon.evolution.context import RunContext
 from daemon.evolution.discovery import find_recipe, validate_settings
@@ -28,7 +29,7 @@ from daemon.evolution.evaluate import Evaluation, Evaluator, Sides, normal
 from daemon.evolution.gate import PairedGate, Verdict
 from daemon.evolution.job import CANDIDATE, OUTCOME_FILE, TOKEN_FILE, Outcome, RunJob, read_job
 from daemon.evolution.looks import Looks
-from daemon.evolution.model_client import Budget, ModelClient
+from daemon.evolution.model_client import ModelClient
 from daemon.evolution.play import Episode, Player
 from daemon.evolution.progress import Progress
 from daemon.evolution.proposal import Proposal, quarantine, realise
@@ -224,7 +225,7 @@ def _plugin(recipe: Recipe, what: str, call: Callable[[], _Result]) -> _Result:
 
 
 def _client(base_url: str, token: str) -> httpx.Client:
-    headers = {"authorization": f"Bearer {token}"}
+    headers = {"authorization": f"Bearer {token}"} if token else {}
     return httpx.Client(base_url=base_url, headers=headers, timeout=_REQUEST_TIMEOUT_S, trust_env=False)
 
 
@@ -233,7 +234,8 @@ def _teacher(job: RunJob, model: ModelClient) -> ModelClient:
     if choice is None:
         return model
     key = os.environ.get(choice.api_key_env or "", "")
-    return ModelClient(_client(choice.url.rstrip("/") + "/", key), "", "", model=choice.model, budget=Budget(choice.tokens))
+    budget = Budget(choice.spent, tokens_per_day=choice.tokens_per_day, cost_per_day=choice.cost_per_day)
+    return ModelClient(_client(choice.url.rstrip("/") + "/", key), "", "", model=choice.model, budget=budget)
 
 
 def _listen(answers: queue.Queue[JSONObject]) -> None:
