@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from daemon.engine.base import LoRA
+from daemon.errors import DataError
 from daemon.evolution.job import Outcome, RunJob
 from daemon.evolution.publish import engine_settings
+from daemon.files import sha256_file
 from daemon.harness_tree import HarnessTree
 from daemon.lora_files import check_lora_folder
 from daemon.records import JSONObject
 from daemon.serving.releases import base_facts
 from daemon.versions.manifest import Operation
-from daemon.versions.release import Draft
+from daemon.versions.release import LORA_GGUF, Draft
 
 
-def draft_of(job: RunJob, outcome: Outcome) -> Draft:
+def draft_of(job: RunJob, outcome: Outcome, evaluated: LoRA | None) -> Draft:
     """The whole candidate state: what it does not change is carried over from the release that it was compared with.
 
+    Args:
+        evaluated: the LoRA that the engine was given for the evaluation; None: nothing was played with a new one.
+
     Raises:
-        DataError: its LoRA is not what a LoRA must be.
+        DataError: its LoRA is not what a LoRA must be, or not the one that was evaluated.
     """
     if outcome.lora_folder is not None:
         check_lora_folder(outcome.lora_folder, job.model)
+        same = evaluated is not None and sha256_file(outcome.lora_folder / LORA_GGUF) == evaluated.id
+        if not same and (evaluated is not None or outcome.verdict == "promoted"):
+            raise DataError("The candidate's LoRA is not the one that was evaluated.", "Leave it alone once it is proposed.")
     evaluation: JSONObject | None = dict(outcome.evaluation) if outcome.evaluation is not None else None
     return Draft(
         scenario=job.scenario,

@@ -217,7 +217,7 @@ class Runner:
             await asyncio.to_thread(_lay_down, job, token)
             if await _unless(ending, supervision.run()):
                 outcome = await asyncio.to_thread(read_outcome, job.folder / OUTCOME_FILE)
-                release_id = await self._settle(run, job, outcome)
+                release_id = await self._settle(run, job, outcome, supervision.lora)
                 status, verdict, sentence = RunStatus.DONE, outcome.verdict, outcome.sentence
                 if release_id is None and outcome.verdict == "promoted":
                     sentence += " (dry run: nothing was published)"
@@ -259,12 +259,12 @@ class Runner:
             self._active = None
         _log.info("%s: run %s %s: %s", run.scenario, run.id, verdict or status.value, sentence)
 
-    async def _settle(self, run: Run, job: RunJob, outcome: Outcome) -> str | None:
+    async def _settle(self, run: Run, job: RunJob, outcome: Outcome, evaluated: LoRA | None) -> str | None:
         """Publish, hold or reject; the release's id."""
         if outcome.verdict == "nothing" or job.dry_run:
             return None
         await self._note(run.id, {"type": "phase", "phase": "publish", "detail": outcome.verdict})
-        draft = await asyncio.to_thread(draft_of, job, outcome)
+        draft = await asyncio.to_thread(draft_of, job, outcome, evaluated)
         if outcome.verdict == "promoted":
             release = await self._publisher.publish(draft, job.release.id)
         elif outcome.verdict == "held":

@@ -41,6 +41,16 @@ CLASSES = {
         "        folder = Path(shutil.copytree(Path(__file__).parent / 'lora', context.workdir / 'lora'))\n"
         "        return Candidate('LoRA', lora_folder=folder, records=batch.records)"
     ),
+    "Swaps": (
+        "def propose(self, batch, context):\n        import shutil\n        from pathlib import Path\n"
+        "        self.folder = Path(shutil.copytree(Path(__file__).parent / 'lora', context.workdir / 'lora'))\n"
+        "        return Candidate('LoRA', lora_folder=self.folder, records=batch.records)\n"
+        "    def gate(self):\n        from daemon.evolution.gate import PairedGate\n        folder = self.folder\n"
+        "        class Swapping(PairedGate):\n            def decide(self, evidence):\n"
+        "                data = bytearray((folder / 'lora.gguf').read_bytes()); data[-1] ^= 1\n"
+        "                (folder / 'lora.gguf').write_bytes(data); return super().decide(evidence)\n"
+        "        return Swapping(0.1)"
+    ),
     "Exits": "def propose(self, batch, context): import os; os._exit(7)",
     "Prints": "prefix = 'KNOWS'\n    def select(self, stream):\n        print('noise on stdout'); return super().select(stream)",
     "Nothing": "def select(self, stream): return None",

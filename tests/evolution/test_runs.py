@@ -178,6 +178,15 @@ async def test_weights_that_ruin_general_text_are_rejected_and_leave_nothing_beh
         assert not list(b.services.home.root.rglob("*.gguf"))
 
 
+async def test_weights_that_changed_after_they_were_evaluated_are_not_published(tmp_path: Path) -> None:
+    real_lora.write(tmp_path / "own" / "lora")
+    async with bench(tmp_path, TrainableEngine()) as b:
+        run, events = await b.run("Swaps")
+        assert next(event for event in events if event["type"] == "decision")["verdict"] == "promoted"
+        assert (run.status, run.sentence) == (RunStatus.FAILED, "The candidate's LoRA is not the one that was evaluated.")
+        assert b.head == "r1"
+
+
 async def test_weights_that_are_no_lora_fail_the_run(tmp_path: Path) -> None:
     folder = real_lora.write(tmp_path / "own" / "lora")
     (folder / "adapter_model.safetensors").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
