@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request
@@ -13,7 +14,7 @@ from daemon.errors import ReefError
 from daemon.gateway.body import read_json
 from daemon.gateway.call import Call
 from daemon.gateway.errors import Shape, error_object, json_response
-from daemon.gateway.exchange import Done, Exchange, Failed, Piece, Step
+from daemon.gateway.exchange import Done, Exchange, Failed, Piece, Reading, Step
 from daemon.gateway.gateway import Gateway, Place, Starter, release_headers
 from daemon.gateway.sse import DONE, KEEP_ALIVE, KEEP_ALIVE_S, EventStream, Frames, data_frame, finish_or_abort
 from daemon.gateway.wire_chat import ChatReply, parse
@@ -126,7 +127,16 @@ class _ChatFrames(Frames):
                     body = error_object(failure, Shape.OPENAI)
                     yield data_frame({**body, "reef": self._starter.added([recorded])} if recorded else body)
                     return
-            step = await self._exchange.next(KEEP_ALIVE_S)
+            step = await self._telling()
+
+    async def _telling(self) -> Step | None:
+        """The next step that sends something; None when nothing has been sent for so long that a sign of life is due."""
+        clock = asyncio.get_running_loop().time
+        due = clock() + KEEP_ALIVE_S
+        step = await self._exchange.next(KEEP_ALIVE_S)
+        while isinstance(step, Reading):
+            step = await self._exchange.next(due - clock())
+        return step
 
 
 def reply_id(record_id: str) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
+from daemon.engine.base import Event, GenerateRequest, Progress
 from daemon.errors import EngineError, StorageError
 from daemon.records import Inference, JSONObject, Status
 from daemon.serving.serving import Lease
@@ -238,6 +241,25 @@ async def test_a_slow_prompt_keeps_the_connection_alive(tmp_path: Path, monkeypa
         frames, lines = await stream(daemon, "slow")
         assert ": keep-alive" in lines
         assert "".join(f["choices"][0]["delta"].get("content", "") for f in frames if f["choices"]) == "done now"
+
+
+async def test_a_prompt_that_is_being_read_keeps_the_connection_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine tells its progress oftener than a sign of life is due; the client must not be left in silence for that."""
+
+    class Slow(ScriptedEngine):
+        async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
+            for done in range(20):
+                yield Progress(done, 20)
+                await asyncio.sleep(0.02)
+            async with contextlib.aclosing(super().generate(request)) as events:
+                async for event in events:
+                    yield event
+
+    monkeypatch.setattr("daemon.gateway.chat.KEEP_ALIVE_S", 0.05)
+    async with running(tmp_path, Slow({"slow": "done"})) as daemon:
+        frames, lines = await stream(daemon, "slow")
+        assert lines.count(": keep-alive") >= 3
+        assert "".join(f["choices"][0]["delta"].get("content", "") for f in frames if f["choices"]) == "done"
 
 
 async def test_a_daemon_that_stops_ends_its_streams_with_an_error_and_keeps_what_was_generated(tmp_path: Path) -> None:
