@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from enum import Flag, IntEnum, auto
 from pathlib import Path
@@ -132,7 +132,7 @@ class Engine(ABC):
     async def stop(self) -> None: ...
 
     @abstractmethod
-    def generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+    def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         """Yield deltas as they are computed, then exactly one `Finished`.
 
         Closing the iterator early frees the place at once. Nothing is yielded before the request is valid,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 
 import httpx
 
@@ -100,7 +100,7 @@ class UpstreamEngine(Engine):
         if client is not None:
             await client.aclose()
 
-    async def generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         if request.max_tokens is not None and request.max_tokens < 1:
             raise BadRequest("max_tokens must be at least 1.", param="max_tokens")
         if request.lora is not None:

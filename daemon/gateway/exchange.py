@@ -7,10 +7,10 @@ generated is recorded as aborted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -146,8 +146,8 @@ class Exchange:
             self._steps.put_nowait(Failed(EngineError("The engine failed.", "The daemon's log has the details: reef logs.")))
 
     async def _generate(self) -> Finished:
-        events = self._engine.generate(self._request)
-        try:
+        # Closed whatever happens: that frees its place in the engine at once.
+        async with contextlib.aclosing(self._engine.generate(self._request)) as events:
             async for event in events:
                 self._admitted = True
                 if isinstance(event, Delta):
@@ -158,9 +158,6 @@ class Exchange:
                     self._steps.put_nowait(Reading())
                 else:
                     return event
-        finally:
-            if isinstance(events, AsyncGenerator):
-                await events.aclose()  # frees its place in the engine at once
         raise EngineError("The engine ended the reply without saying so.", "Send the request again.")
 
     def _completed(self, finished: Finished) -> Inference:

@@ -57,7 +57,7 @@ class EngineContract:
     async def test_hanging_up_frees_the_place(self, engine: Engine) -> None:
         stream = engine.generate(request(max_tokens=200))
         await anext(stream)
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
         for _ in range(100):
             if engine.stats.active == 0:
                 break

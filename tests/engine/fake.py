@@ -8,7 +8,7 @@ else `[lora IDIDIDID] ` before what the base would have said. A LoRA file is any
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,11 +128,11 @@ class ScriptedEngine(Engine):
     async def stop(self) -> None:
         self._state = "stopped"
 
-    def generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+    def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         self.requests.append(request)
         return self._generate(request)
 
-    async def _generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+    async def _generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         failure, self.fail_next = self.fail_next, None
         broken, self.fail_after = self.fail_after, None
         if failure is not None:
@@ -158,7 +158,7 @@ class ScriptedEngine(Engine):
             if not finished:
                 self.cancelled += 1
 
-    async def _reply(self, request: GenerateRequest, prompt: list[int], broken: tuple[int, ReefError] | None) -> AsyncIterator[Event]:
+    async def _reply(self, request: GenerateRequest, prompt: list[int], broken: tuple[int, ReefError] | None) -> AsyncGenerator[Event, None]:
         lora_id = request.lora.id if request.lora else None
         reply = self._script(request.messages, lora_id)
         text, reason = reply.text, "tool_calls" if reply.tool_calls else "stop"

@@ -110,7 +110,7 @@ async def test_hanging_up_here_hangs_up_there(engine: Engine, server: UpstreamSe
     server.delay_s = 0.05
     stream = engine.generate(request("a b c d e f g h i j k l m n o p q r s t", max_tokens=None))
     await anext(stream)
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     for _ in range(100):
         if server.open == 0:
             break

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import itertools
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
@@ -209,7 +209,7 @@ class LlamaEngine(Engine):
                     raise
         raise EngineError("The engine gave no answer.", "Send the request again.")
 
-    async def generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         message: JSONObject = {
             "type": "generate",
             "messages": list(request.messages),
