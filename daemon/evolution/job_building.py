@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from daemon.config import Config
 from daemon.engine.base import Engine
+from daemon.engine.llama.machine import physical_cores
 from daemon.evolution.context import TrainingLimits
 from daemon.evolution.job import GateChoice, RunJob, TeacherChoice
 from daemon.paths import Home
@@ -60,8 +58,3 @@ def run_job(
         dry_run=dry_run,
         reread=reread,
     )
-
-
-def physical_cores() -> int:
-    """What a training may compute with; hyper-threads would only get into the way."""
-    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
