@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 from daemon.errors import NotFound
 from daemon.paths import Home
@@ -27,7 +28,7 @@ class Running:
 
 
 def find(home: Home) -> Running | None:
-    """The daemon of this home, or None. A lock file that a crash left behind counts as none."""
+    """The daemon of this home, or None. A lock file that a crash left behind counts as none, whoever has its number now."""
     try:
         facts = json.loads(home.lock.read_text(encoding="utf-8"))
         running = Running(
@@ -35,7 +36,7 @@ def find(home: Home) -> Running | None:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return running if is_alive(running.pid) else None
+    return running if is_daemon(running.pid) else None
 
 
 def require(home: Home) -> Running:
@@ -51,11 +52,12 @@ def require(home: Home) -> Running:
     return running
 
 
-def is_alive(pid: int) -> bool:
+def is_daemon(pid: int) -> bool:
+    """Whether the process runs and is a daemon of Reef: after a crash or a restart of the machine its number may be another's."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")  # empty for one that has ended and waits to be reaped
+    except OSError:
+        if Path("/proc/self/cmdline").exists():
+            return False
+        command = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, check=False).stdout
+    return b" daemon serve" in command

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 
 from daemon.errors import Conflict, Forbidden
@@ -12,7 +11,7 @@ from reef_cli import output
 from reef_cli.locations import home
 from reef_cli.options import AsJSON
 from reef_cli.progress import ProgressLine
-from reef_cli.running import Running, find, is_alive
+from reef_cli.running import Running, find, is_daemon
 
 _STOP_S = 60
 
@@ -34,8 +33,6 @@ def down(as_json: AsJSON = False) -> None:
 
 
 def _stop(running: Running) -> None:
-    if not _is_daemon(running.pid):  # a crash left the lock file, and the number went to another process
-        raise Conflict(f"Process {running.pid} is no Reef daemon, so it is left alone.", f"Remove {home().lock} if you are sure.")
     try:
         os.kill(running.pid, signal.SIGTERM)
     except ProcessLookupError:
@@ -44,7 +41,7 @@ def _stop(running: Running) -> None:
         raise Forbidden(f"Process {running.pid} belongs to another user.", "Stop it as that user.") from error
     line = ProgressLine()
     began = time.monotonic()
-    while is_alive(running.pid):
+    while is_daemon(running.pid):
         waited = time.monotonic() - began
         if waited > _STOP_S:
             line.clear()
@@ -53,8 +50,3 @@ def _stop(running: Running) -> None:
             line.update(f"Stopping: requests in flight finish … {waited:.0f} s")
         time.sleep(0.05)
     line.clear()
-
-
-def _is_daemon(pid: int) -> bool:
-    found = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False)
-    return " daemon serve" in found.stdout

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -53,6 +54,11 @@ class StandIn:
         self.answers[route] = (status, body)
 
 
+def looks_like_a_daemon() -> subprocess.Popen[bytes]:
+    """A process that does nothing under a daemon's command line."""
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "-m", "daemon", "serve"])
+
+
 @pytest.fixture
 def daemon(home: Home) -> Iterator[StandIn]:
     stand_in = StandIn()
@@ -80,10 +86,13 @@ def daemon(home: Home) -> Iterator[StandIn]:
     thread.start()
     home.owner_token.parent.mkdir(parents=True)
     home.owner_token.write_text("reef-owner-secret\n")
+    process = looks_like_a_daemon()
     home.lock.write_text(
-        json.dumps({"pid": os.getpid(), "host": "127.0.0.1", "port": server.server_port, "version": __version__, "started_at": 1.0})
+        json.dumps({"pid": process.pid, "host": "127.0.0.1", "port": server.server_port, "version": __version__, "started_at": 1.0})
     )
     yield stand_in
+    process.kill()
+    process.wait()
     server.shutdown()
     server.server_close()
     thread.join()
