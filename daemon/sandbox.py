@@ -2,13 +2,15 @@
 
 It gets a working folder, a home folder that vanishes, an environment without secrets, limits of time, memory, processes, file size
 and open files, and is killed with everything that it started. Under bubblewrap (where it is installed and works) it also has no
-network, its own process table, and may write to nothing but its folder; without, it runs as the user: `isolation()` says which.
+network, its own process table, and may write to nothing but its folder; without, it runs as the user, and a process that leaves its
+group and rewrites its environment can stay: `isolation()` says which.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -26,6 +28,7 @@ _PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _SECRET_PLACES = (".ssh", ".gnupg", ".aws", ".azure", ".config/gcloud", ".config/gh", ".kube", ".docker", ".mozilla", ".password-store")
 _SECRET_FILES = (".netrc", ".git-credentials", ".npmrc", ".pypirc")
 _OUTPUT_BYTES = 4096
+_MARK = "SANDBOX_MARK"  # in the environment of everything that a command starts
 # A limit that this shell or system does not know is left out rather than failing the command.
 _LIMITS = (
     'ulimit -c 0; ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; ulimit -f "$3" 2>/dev/null; ulimit -n "$4" 2>/dev/null; '
@@ -85,7 +88,7 @@ def run(command: Sequence[str], folder: Path, *, stdin: bytes = b"", limits: Lim
     limits = limits or Limits()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="reef-sandbox-") as scratch, tempfile.TemporaryFile() as output:
-        home = Path(scratch)
+        home, mark = Path(scratch), secrets.token_hex(16)
         kibibytes, blocks = limits.memory_bytes // 1024, limits.file_bytes // 512
         processes = _processes_in_use() + limits.processes
         numbers = (max(1, round(limits.seconds) + 1), kibibytes, blocks, limits.open_files, processes)
@@ -96,7 +99,7 @@ def run(command: Sequence[str], folder: Path, *, stdin: bytes = b"", limits: Lim
             process = subprocess.Popen(
                 arguments,
                 cwd=folder,
-                env=_environment(home),
+                env={**_environment(home), _MARK: mark},
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -110,7 +113,7 @@ def run(command: Sequence[str], folder: Path, *, stdin: bytes = b"", limits: Lim
         except subprocess.TimeoutExpired:
             timed_out = True
         finally:
-            _kill_all(process)
+            _kill_all(process, mark)
         output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_BYTES))
         text = output.read().decode(errors="replace")
         return Outcome(process.returncode, timed_out, text, time.monotonic() - started)
@@ -150,14 +153,23 @@ def _programs() -> list[Path]:
     return list(dict.fromkeys(Path(place).resolve() for place in places if place))
 
 
-def _kill_all(process: subprocess.Popen[bytes]) -> None:
-    """Kill the command, its group, and what left the group but is still its descendant; then reap it."""
+def _kill_all(process: subprocess.Popen[bytes], mark: str) -> None:
+    """Kill the command, its group, its descendants, and what was orphaned in a group of its own; then reap it."""
     descendants: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):
         descendants = psutil.Process(process.pid).children(recursive=True)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+    if isolation() != "bubblewrap":  # there, all of it ends with its first process
+        descendants += [child for child in psutil.process_iter() if _carries(child, mark)]
     for child in descendants:
         with contextlib.suppress(psutil.Error):
             child.kill()
     process.wait()
+
+
+def _carries(process: psutil.Process, mark: str) -> bool:
+    try:
+        return process.environ().get(_MARK) == mark
+    except (psutil.Error, OSError):  # another user's, or gone
+        return False
