@@ -43,7 +43,7 @@ def resolve_model(name: str, home: Home) -> Path:
         path = home.models / Path(name).name
         if path.is_file():
             return path
-        raise NotFound(f"{name} has not been downloaded yet.", f"Run: reef models pull {name.removeprefix('hf:')}")
+        raise NotFound(f"{name} has not been downloaded yet.", f"Run: reef init --engine {name.removeprefix('hf:')}")
     for path in (Path(name).expanduser(), home.models / name, home.models / f"{name}.gguf"):
         if path.suffix == ".gguf" and path.is_file():
             return path.resolve()

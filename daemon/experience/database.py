@@ -106,7 +106,7 @@ def _check_if_unclean(connection: sqlite3.Connection, path: Path) -> None:
         return
     result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if result != "ok":
-        raise StorageError(f"{path} is damaged: {result}.", "Run `reef fsck`, or `reef restore` a backup.")
+        raise StorageError(f"{path} is damaged: {result}.", "Run `reef fsck`; put a backup of it back, if there is one beside it.")
 
 
 def _backup(connection: sqlite3.Connection, path: Path, version: int) -> None:

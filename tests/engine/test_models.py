@@ -155,4 +155,4 @@ def test_the_embedded_model_and_paths_resolve(home: Home, tmp_path: Path) -> Non
     assert "embedded" in caught.value.hint
     with pytest.raises(NotFound) as caught:
         resolve_model("hf:a/b/c.gguf", home)
-    assert "reef models pull a/b/c.gguf" in caught.value.hint
+    assert "reef init --engine a/b/c.gguf" in caught.value.hint
