@@ -158,7 +158,9 @@ class ScriptedEngine(Engine):
             if not finished:
                 self.cancelled += 1
 
-    async def _reply(self, request: GenerateRequest, prompt: list[int], broken: tuple[int, ReefError] | None) -> AsyncGenerator[Event, None]:
+    async def _reply(
+        self, request: GenerateRequest, prompt: list[int], broken: tuple[int, ReefError] | None
+    ) -> AsyncGenerator[Event, None]:
         lora_id = request.lora.id if request.lora else None
         reply = self._script(request.messages, lora_id)
         text, reason = reply.text, "tool_calls" if reply.tool_calls else "stop"
