@@ -59,14 +59,6 @@ class Loop:
         answer = self._client.post(scenario_path(SCENARIO, "rollback"), {"release_id": release, "expected_head": expected_head})
         return text(answer.get("release_id"))
 
-    def undo(self, expected_head: str) -> str:
-        """Revert the last operation; the new release's id."""
-        return text(self._client.post(scenario_path(SCENARIO, "undo"), {"expected_head": expected_head}).get("release_id"))
-
-    def content(self, release: str) -> str:
-        """Equal for two releases that serve the same."""
-        return next((text(listed.get("content_id")) for listed in self.releases() if listed.get("release_id") == release), "")
-
     def general_loss(self, narrator: Narrator) -> float:
         """Mean loss (nats a token) of the general text that ships with Reef, on what serves now: the gate's own probe."""
         texts = [entry.read_text(encoding="utf-8") for entry in _probe_texts()]

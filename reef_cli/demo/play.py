@@ -50,8 +50,6 @@ class Demo:
         self._narrator.heading("Before: prompts that nobody corrected")
         self._measure("before")
         self._learn("demos", "The corrections as examples in the prompt", "after demos")
-        if self._loop.head() != self._stages[0].release:
-            self._take_back()
         self._learn("sft", "The corrections as weights: a LoRA is trained here, beside the server", "after sft")
         if not any(run.promoted for run in self._runs.values()):
             self._check(False, "the gate promoted neither candidate, so there is nothing to roll back")
@@ -121,21 +119,10 @@ class Demo:
             self._check(self._loop.head() == run.release, f"{run.release} serves now, without a restart")
         else:
             self._check(self._loop.head() == head, f"{head} serves on, as the gate said")
+        before = self._form(self._stages[-1])
         self._measure(stage)
         if run.promoted:
-            self._check(
-                self._form(self._stages[-1]) > self._form(self._stages[0]), "more held-out replies have the wanted form than at first"
-            )
-
-    def _take_back(self) -> None:
-        """Both recipes start from the first release, so that each is measured alone."""
-        self._narrator.heading("Take the examples back, to see the next method alone")
-        self._narrator.say("Examples cost every request their tokens, and colour replies that have nothing to do with them.")
-        undone = self._loop.undo(self._loop.head())
-        self._check(
-            self._loop.content(undone) == self._loop.content(self._stages[0].release),
-            f"undo: {undone} serves what {self._stages[0].release} did",
-        )
+            self._check(self._form(self._stages[-1]) > before, "more held-out replies have the wanted form than before")
 
     def _swap(self) -> None:
         self._narrator.heading("Roll back to the first release while a reply is being written")
