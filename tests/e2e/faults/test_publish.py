@@ -61,6 +61,8 @@ def test_a_promotion_killed_at_each_point(tmp_path: Path) -> None:
             newest = str(reef.releases()[0]["release_id"])
             runs = reef.get("/reef/scenarios/default/runs")["runs"]
             assert all(run["ended_at"] for run in runs), "a run that died with the daemon must not look alive"
+            told = {run["release_id"] for run in runs}
+            assert newest == head or newest in told, "a run whose release stands must say so"
             head = check_promises(reef, receipts, {head, newest})
             reef.stop()
         reef.start("-c", str(serve))
