@@ -90,6 +90,8 @@ class Evaluator:
             held_out = self._player.play(Split.HELD_OUT, tasks.held_out)
             evidence = replace(evidence, held_out=_pairs(held_out))
         decision = self._gate.decide(evidence)
+        if decision.verdict is Verdict.PROMOTED:  # a recipe brings its own gate, and that one may be willing
+            decision = Gate.objection(self._gate, evidence) or decision
         answers = self._answers(sides) if held_out or decision.verdict is not Verdict.REJECTED else ()
         sealed = self._player.play(Split.SEALED, tasks.sealed) if decision.verdict is Verdict.PROMOTED else ()
         self._progress.emit("decision", **decision.to_json())

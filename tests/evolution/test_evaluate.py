@@ -11,7 +11,7 @@ from daemon.errors import ContextOverflow, EngineError
 from daemon.evolution import probe
 from daemon.evolution.checkers import judge
 from daemon.evolution.evaluate import Evaluation, Evaluator, Sides, normal
-from daemon.evolution.gate import PairedGate, Verdict
+from daemon.evolution.gate import Decision, Evidence, Gate, PairedGate, Verdict
 from daemon.evolution.looks import Looks
 from daemon.evolution.play import Player
 from daemon.evolution.progress import Progress
@@ -42,12 +42,18 @@ class Bench:
         self.folder = folder
 
     def evaluate(
-        self, *, weights: bool = False, examples: frozenset[str] = frozenset(), seed: int = 1, task_set: TaskSet = TASKS
+        self,
+        *,
+        weights: bool = False,
+        examples: frozenset[str] = frozenset(),
+        seed: int = 1,
+        task_set: TaskSet = TASKS,
+        gate: Gate | None = None,
     ) -> Evaluation:
         current = self.scripted.client("r1")
         progress = Progress(self.events.append)
         player = Player(current, current.at("candidate"), lambda task, reply: judge(task, reply, scratch=self.folder), progress, seed)
-        evaluator = Evaluator(PairedGate(0.1), task_set, self.looks, player, progress, "run1", 0.1)
+        evaluator = Evaluator(gate or PairedGate(0.1), task_set, self.looks, player, progress, "run1", 0.1)
         return evaluator.evaluate(Sides(current.at("base"), current, current.at("candidate"), False, weights, examples))
 
     def kinds(self, split: str) -> list[JSONObject]:
@@ -104,6 +110,26 @@ def test_weights_that_ruined_general_text_are_rejected(tmp_path: Path) -> None:
     assert "6.7%" in evaluation.decision.sentence
     assert bench.kinds("held-out") == []
     assert Bench(tmp_path, better, {"base": 3.0, "candidate": 3.1}).evaluate(weights=True).decision.verdict is Verdict.PROMOTED
+
+
+class Willing(Gate):
+    """What a recipe of somebody's might bring."""
+
+    name = "willing"
+
+    def objection(self, evidence: Evidence) -> Decision | None:
+        return None
+
+    def decide(self, evidence: Evidence) -> Decision:
+        return Decision(Verdict.PROMOTED, "why not")
+
+
+def test_no_gate_lets_ruined_weights_or_a_worse_candidate_through(tmp_path: Path) -> None:
+    assert Bench(tmp_path, better).evaluate(gate=Willing()).decision.verdict is Verdict.PROMOTED
+    ruined = Bench(tmp_path, better, {"base": 3.0, "candidate": 4.0}).evaluate(weights=True, gate=Willing())
+    assert ruined.decision.verdict is Verdict.REJECTED
+    worse = Bench(tmp_path, lambda candidate, text: "rubbish" if candidate == "candidate" else right(text)).evaluate(gate=Willing())
+    assert worse.decision.verdict is Verdict.REJECTED
 
 
 def test_both_sides_play_the_same_tasks_with_the_same_seeds_interleaved(tmp_path: Path) -> None:
