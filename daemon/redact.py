@@ -14,8 +14,6 @@ from dataclasses import replace
 
 from daemon.records import JSON, Inference, JSONObject, Message
 
-_NAMES = (("api", "key"), ("access", "token"), ("auth", "token"), ("refresh", "token"), ("client", "secret"), ("secret", "key"))
-
 _SHORTEST = 8  # no secret is shorter
 _WORTH_REMEMBERING = 32
 _SEEN = 50_000

@@ -67,7 +67,7 @@ class RecordRoutes:
 
     async def _store(self, scenario: str, records: Sequence[tuple[str, str, JSONObject]]) -> list[JSONObject]:
         await self._services.scenarios.ensure(scenario)
-        await asyncio.wrap_future(self._services.store.append_records(scenario, records, len))
+        await asyncio.wrap_future(self._services.store.append_records(scenario, records))
         return [{"agent_record_id": record, "scenario": scenario, "request_type": kind} for record, kind, _ in records]
 
     def _page(self, scenario: str, after: int, limit: int, kind: str | None) -> list[JSONObject]:

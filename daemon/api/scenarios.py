@@ -55,7 +55,7 @@ class ScenarioRoutes:
                 f"{name} cannot start on {release}: its head is {stands}.",
                 "Leave out release_id.",
             )
-        is_new = await self._services.scenarios.create(name, {})
+        is_new = await self._services.scenarios.ensure(name)
         return json_response(await asyncio.to_thread(self._view, name), 201 if is_new else 200)
 
     async def archive(self, request: Request) -> Response:

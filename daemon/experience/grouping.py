@@ -46,11 +46,8 @@ class SessionFacts:
     tools: bool
 
 
-def identify(headers: Mapping[str, str], body: JSONObject, messages: Sequence[Message] = ()) -> str | None:
-    """The session id that the client itself sends, or None. Header names in `headers` are lower case.
-
-    `messages` are not needed for that; they are taken so that callers pass one request in one way.
-    """
+def identify(headers: Mapping[str, str], body: JSONObject) -> str | None:
+    """The session id that the client itself sends, or None. Header names in `headers` are lower case."""
     for name in _HEADERS:
         if value := headers.get(name, "").strip():
             return _bounded(value)

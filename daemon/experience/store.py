@@ -119,17 +119,16 @@ class Store:
 
         return self._writer.submit(write)
 
-    def append_record(self, scenario: str, record_id: str, request_type: str, payload: JSONObject) -> Future[int]:
-        """Store what an import or an instruction brings, as it is; idempotent like `append_report`."""
-        return self.append_records(scenario, [(record_id, request_type, payload)], _first)
+    def append_records(self, scenario: str, records: Sequence[tuple[str, str, JSONObject]]) -> Future[list[int]]:
+        """Store what an import brings (id, request type, payload), as it is, in one transaction, all or none; their places in the stream.
 
-    def append_records(self, scenario: str, records: Sequence[tuple[str, str, JSONObject]], result: Callable[[list[int]], T]) -> Future[T]:
-        """Store a batch in one transaction, all or none; `result` makes the answer from the places in the stream."""
+        Idempotent like `append_report`: a record that is there already is left, and the future fails with `Conflict` for other content.
+        """
 
-        def write(connection: sqlite3.Connection) -> T:
+        def write(connection: sqlite3.Connection) -> list[int]:
             now = time.time()
             place = self._rows.scenario(connection, scenario, now)
-            return result([self._import(connection, place, now, *record) for record in records])
+            return [self._import(connection, place, now, *record) for record in records]
 
         return self._writer.submit(write)
 
@@ -237,10 +236,6 @@ class Store:
         sequence = self._rows.record(connection, scenario, record_id, "import", now)
         connection.execute("INSERT INTO imports VALUES (?, ?, ?)", (sequence, clean(request_type), pack(data)))
         return sequence
-
-
-def _first(sequences: list[int]) -> int:
-    return sequences[0]
 
 
 def _target(connection: sqlite3.Connection, scenario: int, receipt: str, name: str) -> int:

@@ -102,7 +102,7 @@ class Gateway(Starter):
         self._check_binding(scenario, request)
         await self._services.scenarios.ensure(scenario)
         headers = dict(request.headers)
-        explicit = identify(headers, call.request, call.messages)
+        explicit = identify(headers, call.request)
         resolve = self._services.store.resolve_session
         if _is_long(call.messages):
             match = await asyncio.to_thread(resolve, scenario, explicit, call.messages, call.request)

@@ -25,10 +25,6 @@ class ReplyBuilder:
         self._calls: dict[int, _ToolCall] = {}
 
     @property
-    def empty(self) -> bool:
-        return not (self._text or self._reasoning or self._calls)
-
-    @property
     def has_tool_calls(self) -> bool:
         return bool(self._calls)
 

@@ -9,7 +9,7 @@ from daemon.engine.base import Engine
 from daemon.errors import BadRequest, Conflict
 from daemon.experience.operations import OperationLog, ReleaseFacts
 from daemon.experience.store import Store
-from daemon.records import JSON, JSONObject
+from daemon.records import JSON
 from daemon.serving.releases import RepositoryReleases, base_facts
 from daemon.serving.serving import Serving
 from daemon.versions.manifest import Operation
@@ -49,13 +49,6 @@ class Scenarios:
             await asyncio.wrap_future(self._log.published(name, _facts(release), None, {"change": release.manifest.change}))
             await self._serving.install(await self._releases.of(release))
             return True
-
-    async def create(self, name: str, settings: JSONObject) -> bool:
-        """The same with settings; they are merged into those of a scenario that stands."""
-        is_new = await self.ensure(name)
-        if settings:
-            await asyncio.wrap_future(self._store.update_scenario(name, settings))
-        return is_new
 
     def _first_release(self, name: str) -> Release:
         head = self._repository.head(name)

@@ -96,7 +96,7 @@ def test_nothing_secret_reaches_the_disk(tmp_path: Path) -> None:
     record = inference([user(text)], text)
     store.append(record)
     store.append_report(report(record, feedback={"note": text}))
-    store.append_record("default", "imp", "inference", {"deep": [{"text": text}]}).result(10)
+    store.append_records("default", [("imp", "inference", {"deep": [{"text": text}]})]).result(10)
     again = store.resolve_session("default", None, [*record.messages, record.reply, user("next")])
     assert again.session == record.session  # grouped though the client's copy still holds the secret
     store.close()

@@ -131,12 +131,12 @@ def test_the_stream_is_paged_in_order(store: Store, reader: Reader) -> None:
 
 def test_imports_are_kept_as_they_came(store: Store, reader: Reader) -> None:
     payload: JSONObject = {"messages": [user("x")], "n": 1}
-    sequence = store.append_record("default", "imp", "inference", payload).result(10)
-    assert store.append_record("default", "imp", "inference", payload).result(10) == sequence
+    [sequence] = store.append_records("default", [("imp", "inference", payload)]).result(10)
+    assert store.append_records("default", [("imp", "inference", payload)]).result(10) == [sequence]
     with pytest.raises(Conflict):
-        store.append_record("default", "imp", "inference", {}).result(10)
+        store.append_records("default", [("imp", "inference", {})]).result(10)
     with pytest.raises(Conflict):
-        store.append_records("default", [("a", "train", {}), ("imp", "train", {})], len).result(10)
+        store.append_records("default", [("a", "train", {}), ("imp", "train", {})]).result(10)
     assert [record.payload for record in reader.imported("default")] == [payload]  # nothing of the failed batch
     assert reader.items("default") == []
 
