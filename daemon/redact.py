@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from daemon.records import JSON, Inference, JSONObject, Message
 
@@ -105,6 +105,17 @@ class _Seen:
 
 
 _seen = _Seen()
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionRule:
+    """Where secrets are replaced before anything is stored: everywhere but in the scenarios that say otherwise."""
+
+    default: bool = True
+    scenarios: Mapping[str, bool] = field(default_factory=dict)
+
+    def applies(self, scenario: str) -> bool:
+        return self.scenarios.get(scenario, self.default)
 
 
 def redact_text(text: str) -> tuple[str, int]:

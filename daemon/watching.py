@@ -71,7 +71,13 @@ def _needs_restart(started_with: Config, new: Config) -> list[str]:
     """The sections that a running daemon cannot take over; which hosts and origins may ask, it can."""
     asking = {"allowed_hosts": new.server.allowed_hosts, "allowed_origins": new.server.allowed_origins}
     before = started_with.model_copy(update={"server": started_with.server.model_copy(update=asking)})
-    return [*restart_needed(before, new), *(name for name in _AT_START if name in changed(before, new))]
+    names = [*restart_needed(before, new), *(name for name in _AT_START if name in changed(before, new))]
+    return [*names, "scenarios"] if _of_scenarios(before) != _of_scenarios(new) else names
+
+
+def _of_scenarios(config: Config) -> dict[str, JsonValue]:
+    """What scenarios say in the sections that are read once."""
+    return {f"{name}.{section}": own[section] for name, own in config.scenarios.items() for section in _AT_START if section in own}
 
 
 def _places(loaded: LoadedConfig) -> tuple[set[str], set[Path]]:

@@ -25,7 +25,7 @@ from daemon.experience.rows import Rows, clean
 from daemon.experience.session_index import CAPACITY, SessionIndex
 from daemon.experience.writer import Writer
 from daemon.records import Inference, JSONObject, Message, Report
-from daemon.redact import redact, redact_json, redact_object, redact_text
+from daemon.redact import RedactionRule, redact, redact_object, redact_text
 
 T = TypeVar("T")
 _REPLIES = "inferences i JOIN sessions s ON s.id = i.session JOIN scenarios c ON c.id = s.scenario"
@@ -34,9 +34,9 @@ _REPLIES = "inferences i JOIN sessions s ON s.id = i.session JOIN scenarios c ON
 class Store:
     """Open one a database; a second process reads through `Reader`."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, *, redact_secrets: bool) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, redaction: RedactionRule) -> None:
         self.path = path
-        self._redact = redact_secrets
+        self._redaction = redaction
         self._connection = connection
         self._rows = Rows()
         self._index = SessionIndex()
@@ -44,17 +44,17 @@ class Store:
         self._writer = Writer(connection, self._rows.forget)
 
     @classmethod
-    def open(cls, path: Path, *, redact_secrets: bool = True) -> Store:
+    def open(cls, path: Path, redaction: RedactionRule | None = None) -> Store:
         """Create or migrate the database and start the writer.
 
         Args:
-            redact_secrets: replace keys, tokens and the like before anything is written.
+            redaction: where keys, tokens and the like are replaced before anything is written; None: everywhere.
 
         Raises:
             StorageError: it cannot be written, is damaged, or lies on a network file system.
             DataError: a newer Reef wrote it.
         """
-        return cls(path, open_writer(path), redact_secrets=redact_secrets)
+        return cls(path, open_writer(path), redaction or RedactionRule())
 
     def close(self) -> None:
         """Write what waits, note the clean end, and let go of the file. Closing twice does nothing more."""
@@ -82,7 +82,7 @@ class Store:
         reply_key = self._index.add(inference)
 
         def write(connection: sqlite3.Connection) -> int:
-            record = redact(inference) if self._redact else inference
+            record = redact(inference) if self._redaction.applies(inference.scenario) else inference
             row = connection.execute("SELECT sequence FROM records WHERE id = ?", (clean(inference.id),)).fetchone()
             if row is not None:
                 return self._same_inference(connection, int(row[0]), record)
@@ -125,10 +125,13 @@ class Store:
         Idempotent like `append_report`: a record that is there already is left, and the future fails with `Conflict` for other content.
         """
 
+        hide = self._redaction.applies(scenario)
+
         def write(connection: sqlite3.Connection) -> list[int]:
             now = time.time()
             place = self._rows.scenario(connection, scenario, now)
-            return [self._import(connection, place, now, *record) for record in records]
+            kept = [(record, kind, redact_object(payload)[0] if hide else payload) for record, kind, payload in records]
+            return [self._import(connection, place, now, *record) for record in kept]
 
         return self._writer.submit(write)
 
@@ -211,7 +214,7 @@ class Store:
         raise Conflict(f"The receipt {inference.id} is taken by another record.")
 
     def _without_secrets(self, report: Report) -> Report:
-        if not self._redact:
+        if not self._redaction.applies(report.scenario):
             return report
         feedback = report.feedback
         if isinstance(feedback, str):
@@ -223,7 +226,7 @@ class Store:
     def _import(
         self, connection: sqlite3.Connection, scenario: int, now: float, record_id: str, request_type: str, payload: JSONObject
     ) -> int:
-        data = to_json(redact_json(payload)[0] if self._redact else payload)
+        data = to_json(payload)
         row = connection.execute(
             "SELECT r.sequence, i.request_type, i.payload FROM records r LEFT JOIN imports i ON i.sequence = r.sequence"
             " WHERE r.id = ? AND r.scenario = ?",

@@ -162,6 +162,9 @@ async def test_a_changed_configuration_takes_effect_or_says_why_not(tmp_path: Pa
             home.config.write_text("engine: {streams: 2}\nlearn: {idle_s: 9}\n")
             await reload(source, services, names)
         assert services.serving.idle_s == 9
+        home.config.write_text("scenarios: {pi: {storage: {redact: false}}}\n")
+        await reload(source, services, names)
+        assert any("scenarios" in warning and "restart" in warning for warning in services.warnings)
 
 
 async def test_the_home_folder_is_watched(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from daemon.experience.keys import message_key
 from daemon.experience.reader import Reader
 from daemon.experience.store import Store
 from daemon.records import Message, TokenTrace
-from daemon.redact import redact, redact_json, redact_text
+from daemon.redact import RedactionRule, redact, redact_json, redact_text
 from tests.experience.make import inference, report, user
 
 # Made up here, put together from pieces so that no scanner takes this file for a leak.
@@ -90,6 +90,23 @@ def test_a_record_loses_its_secret_on_both_sides_and_its_token_ids() -> None:
     assert redact(plain) is plain
 
 
+def test_a_scenario_may_keep_its_own_rule(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "experience.db", RedactionRule(False, {"private": True}))
+    text = f"key sk-{_BODY}{_BODY}"
+    for scenario in ("default", "private"):
+        record = replace(inference([user(text)], text), scenario=scenario)
+        store.append(record)
+        store.append_report(replace(report(record, feedback=text), scenario=scenario))
+        store.append_records(scenario, [("imp", "note", {"text": text})])
+    store.close()
+    reader = Reader(store.path)
+    for scenario, hidden in (("default", False), ("private", True)):
+        items = reader.items(scenario)
+        shown = f"{items} {reader.imported(scenario)}"
+        assert len(items) == 2 and (_BODY not in shown) == hidden, scenario
+    reader.close()
+
+
 def test_nothing_secret_reaches_the_disk(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "experience.db")
     text = f"key sk-{_BODY}{_BODY}"
@@ -109,7 +126,7 @@ def test_nothing_secret_reaches_the_disk(tmp_path: Path) -> None:
 
 
 def test_redaction_can_be_turned_off(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "experience.db", redact_secrets=False)
+    store = Store.open(tmp_path / "experience.db", RedactionRule(False))
     record = inference([user(SECRETS["github-token"])])
     sequence = store.append(record).result(10)
     reader = Reader(store.path)
