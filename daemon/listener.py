@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import socket
@@ -9,12 +10,16 @@ from collections.abc import Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from daemon.config import ServerConfig
 from daemon.errors import ConfigError
 
 _KEEP_ALIVE_S = 75
 _DRAIN_S = 15
+HEAD_LIMIT_BYTES = 128 << 10
+"""Request line and headers. The middleware refuses less than that with a sentence; this bounds what is read before it can."""
+HEAD_TIMEOUT_S = 30.0
 
 
 def bind(config: ServerConfig) -> socket.socket:
@@ -42,6 +47,56 @@ def bind(config: ServerConfig) -> socket.socket:
     return listener
 
 
+class BoundedHttp(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1, which by itself lets a client send headers without end, or never finish them: no token is asked for by then."""
+
+    _reading_head = True
+    _head_bytes = 0
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
+        super().connection_made(transport)
+        self._begin_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._reading_head:  # so all of it belonged to the request line and the headers, or to a request before
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_LIMIT_BYTES:
+                self._refuse("431 Request Header Fields Too Large")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if not self._reading_head:
+            self._begin_head()
+
+    def on_headers_complete(self) -> None:
+        self._end_head()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_head()
+        super().connection_lost(exc)
+
+    def _begin_head(self) -> None:
+        self._reading_head, self._head_bytes = True, 0
+        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._refuse, "408 Request Timeout")
+
+    def _end_head(self) -> None:
+        self._reading_head = False
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _refuse(self, status: str) -> None:
+        self._end_head()
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:  # else the answer to the request before is on its way
+            self.transport.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
+        self.transport.close()
+
+
 class Server(uvicorn.Server):
     """uvicorn, but signals are ours: uvicorn would let them end the process before the store is closed."""
 
@@ -55,7 +110,7 @@ def make_server(app: ASGIApp) -> Server:
         uvicorn.Config(
             app,
             loop="uvloop",
-            http="httptools",
+            http=BoundedHttp,
             ws="none",
             lifespan="off",
             interface="asgi3",

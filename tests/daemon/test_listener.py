@@ -1,0 +1,54 @@
+"""A client that sends headers without end, or never finishes them, is shown the door; it needed no token to get that far."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from daemon import listener
+from tests.daemon.running import running
+
+
+async def test_headers_without_end_are_cut_off(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        _, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nx-long: ")
+        sent = 0
+        with pytest.raises(ConnectionError):
+            while sent < 20 << 20:
+                writer.write(b"a" * 65536)
+                sent += 65536
+                await writer.drain()
+                await asyncio.sleep(0.001)
+        assert sent < 4 << 20, "what the kernel holds, not what the client sends"
+        assert (await daemon.chat("hello")).status_code == 200
+
+
+async def test_headers_that_never_end_close_the_connection_and_a_slow_reply_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "HEAD_TIMEOUT_S", 0.3)
+    async with running(tmp_path) as daemon:
+        for beginning in (b"", b"GET /healthz HTTP/1.1\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
+            writer.write(beginning)
+            assert b" 408 " in await asyncio.wait_for(reader.read(), 5)
+            writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
+        request = f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{daemon.port}\r\n\r\n".encode()
+        for _ in range(2):  # the connection stays open between requests for longer than headers may take
+            writer.write(request)
+            assert b" 200 " in await asyncio.wait_for(reader.readline(), 5)
+            while await reader.readline() != b"\r\n":
+                pass
+            await reader.read(100)
+            await asyncio.sleep(0.5)
+        writer.close()
+
+
+async def test_a_large_body_is_no_long_header(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        assert (await daemon.chat("hello", padding="y" * (1 << 20))).status_code == 200
+        assert (await daemon.chat("once more")).status_code == 200
