@@ -33,11 +33,14 @@ def run_fsck(home: Home, *, json_output: bool) -> int:
 
 
 def _releases(home: Home) -> list[Problem]:
+    facts = _facts(home)
     if not home.versions.is_dir():
-        return []
-    repository = Repository(home.versions)
+        logged = sum(len(set(ids)) for ids in facts.logged.values()) if facts is not None else 0
+        message = f"The repository of releases is missing; the operation log names {logged}."
+        return [Problem(Severity.ERROR, str(home.versions), message, "Restore it from a backup.")] if logged else []
+    repository = Repository(home.versions, only_look=True)
     try:
-        return fsck(repository, _facts(home))
+        return fsck(repository, facts)
     finally:
         repository.close()
 

@@ -24,7 +24,7 @@ from daemon.versions.lock import WriteLock
 from daemon.versions.manifest import Manifest
 from daemon.versions.refs import Refs, check_scenario, head_ref, held_refs, is_release_id, mirror_ref, rejected_refs
 from daemon.versions.release import LORA_GGUF, Draft, LoRAFiles, Prepared, Release, ReleaseState, nearest_ids
-from daemon.versions.storage import open_or_create, storing
+from daemon.versions.storage import open_or_create, open_repository, storing
 from daemon.versions.weights import WeightStore
 
 _LOG = logging.getLogger(__name__)
@@ -36,16 +36,20 @@ class Repository:
     Errors of all calls: `StorageError` (disk), `Busy` (another process writes), `DataError` (the repository is damaged).
     """
 
-    def __init__(self, path: Path) -> None:
-        """Open `path`; create it, whole or not at all, where there is none."""
+    def __init__(self, path: Path, *, only_look: bool = False) -> None:
+        """Open `path`; create it, whole or not at all, where there is none, and finish what a killed writer left.
+
+        `only_look`: neither of both; nothing on disk changes.
+        """
         self.path = path
-        self._repo = open_or_create(path)
+        self._repo = open_repository(path) if only_look else open_or_create(path)
         self.refs = Refs(self._repo, path)
         self._lock = WriteLock(path / "reef" / "lock")
         self.reader = git_objects.ObjectReader(self._repo)
         self._releases: dict[str, Release] = {}  # by commit id; commits never change
         self.weights = WeightStore(path / "lfs")
-        self._tidy()
+        if not only_look:
+            self._tidy()
 
     def close(self) -> None:
         self._repo.close()

@@ -43,12 +43,17 @@ def open_or_create(path: Path) -> Repo:
     with storing(path):
         if not path.exists():
             _create(path)
-        try:
-            repo = Repo(str(path))
-        except NotGitRepository as error:
-            raise DataError(f"{path} is no git repository.", "Move it away, or restore it from a backup.") from error
+        repo = open_repository(path)
         (path / "reef").mkdir(exist_ok=True)
         return repo
+
+
+def open_repository(path: Path) -> Repo:
+    """Raises DataError where `path` is none."""
+    try:
+        return Repo(str(path))
+    except NotGitRepository as error:
+        raise DataError(f"{path} is no git repository.", "Move it away, or restore it from a backup.") from error
 
 
 def _create(path: Path) -> None:
