@@ -166,48 +166,39 @@ class Gateway(Starter):
 def begin(engine: Engine, recorder: Recorder, lease: Lease, call: Call, place: Place, priority: Priority) -> Exchange:
     """Start generating under `lease`, which the exchange gives back at its end."""
     try:
-        request, record = engine_request(call, lease.snapshot, priority), draft(call, place, lease, engine.model.id)
+        snapshot = lease.snapshot
+        effective, sampling = snapshot.hints.apply(call.messages), call.sampling.resolve(snapshot.hints.sampling)
+        request = GenerateRequest(
+            messages=engine_messages(effective),
+            sampling=sampling,
+            max_tokens=call.max_tokens,
+            tools=call.tools,
+            lora=snapshot.lora,
+            priority=priority,
+            extra=call.extra,
+        )
+        draft = Inference(  # the record, as far as it is known before the reply
+            id=new_id("rec"),
+            scenario=place.scenario,
+            session=place.session,
+            created_at=time.time(),
+            release_id=snapshot.release_id,
+            lora_id=snapshot.lora.id if snapshot.lora is not None else None,
+            model=engine.model.id,
+            wire=call.wire,
+            messages=call.messages,
+            effective_messages=None if effective == call.messages else effective,
+            reply={},
+            finish_reason="",
+            kind=place.match.kind,
+            sampling=sampling,
+            request=call.request,
+            tags=place.tags,
+        )
     except BaseException:
         lease.release()
         raise
-    return Exchange(engine, recorder, lease, request, record)
-
-
-def draft(call: Call, place: Place, lease: Lease, model: str) -> Inference:
-    """The record of one generation, as far as it is known before the reply."""
-    snapshot = lease.snapshot
-    effective = snapshot.hints.apply(call.messages)
-    return Inference(
-        id=new_id("rec"),
-        scenario=place.scenario,
-        session=place.session,
-        created_at=time.time(),
-        release_id=snapshot.release_id,
-        lora_id=snapshot.lora.id if snapshot.lora is not None else None,
-        model=model,
-        wire=call.wire,
-        messages=call.messages,
-        effective_messages=None if effective == call.messages else effective,
-        reply={},
-        finish_reason="",
-        kind=place.match.kind,
-        sampling=call.sampling.resolve(snapshot.hints.sampling),
-        request=call.request,
-        tags=place.tags,
-    )
-
-
-def engine_request(call: Call, snapshot: Snapshot, priority: Priority) -> GenerateRequest:
-    """What the engine computes: the call under the hints and the LoRA of `snapshot`."""
-    return GenerateRequest(
-        messages=engine_messages(snapshot.hints.apply(call.messages)),
-        sampling=call.sampling.resolve(snapshot.hints.sampling),
-        max_tokens=call.max_tokens,
-        tools=call.tools,
-        lora=snapshot.lora,
-        priority=priority,
-        extra=call.extra,
-    )
+    return Exchange(engine, recorder, lease, request, draft)
 
 
 def check_supported(call: Call, model: ModelInfo) -> None:
