@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import time
 from pathlib import Path
 from typing import Annotated
@@ -31,17 +32,19 @@ def logs(
         raise NotFound(f"There is no log yet at {path}.", "Start the daemon: reef up")
     tail, end = _tail(path, lines)
     print(printable_lines(tail), end="", flush=True)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be half written
     while follow:
         time.sleep(0.25)
-        size = path.stat().st_size
-        if size < end:  # a new log began
-            end = 0
-        if size > end:
+        try:
             with path.open("rb") as stream:
+                if stream.seek(0, 2) < end:  # a new log began
+                    end = 0
                 stream.seek(end)
-                data = stream.read(size - end)
-            end += len(data)
-            print(printable_lines(data.decode("utf-8", "replace")), end="", flush=True)
+                data = stream.read()
+        except FileNotFoundError:  # the daemon is just setting a full log aside
+            continue
+        end += len(data)
+        print(printable_lines(decoder.decode(data)), end="", flush=True)
 
 
 def _tail(path: Path, lines: int) -> tuple[str, int]:
