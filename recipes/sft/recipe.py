@@ -82,7 +82,7 @@ class SFTRecipe(Recipe):
         exchanges, _ = usable(batch.turns, settings.min_score, settings.max_staleness)
         _tell_skipped(context, batch.skipped)
         hints = read_hints(context.release.tree)
-        renderer = Renderer(context.model.at("base"), hints, exchanges)
+        renderer = Renderer(context.model.at("base"), context.model_info.id, hints, exchanges)
         lone: list[Sample] = []
         learned: list[Exchange] = []
         for exchange in exchanges:
@@ -92,7 +92,9 @@ class SFTRecipe(Recipe):
                 learned.append(exchange)
         if len(learned) < len(exchanges):
             left = len(exchanges) - len(learned)
-            context.progress.note(f"{left} exchange{'' if left == 1 else 's'} left out: too long, or the template does not keep them.")
+            context.progress.note(
+                f"{left} exchange{'' if left == 1 else 's'} left out: too long, said by another model, or not kept by the template."
+            )
         if not learned:
             return None
         samples = lone + renderer.conversations(learned, context.rng) + self._replay(context)

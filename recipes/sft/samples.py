@@ -23,16 +23,19 @@ CONVERSATION_TOKENS = 1024
 class Renderer:
     """Turns exchanges into samples under the template of the served model, behind the system prefix of the release."""
 
-    def __init__(self, model: ModelClient, hints: ServingHints, exchanges: Sequence[Exchange]) -> None:
+    def __init__(self, model: ModelClient, model_id: str, hints: ServingHints, exchanges: Sequence[Exchange]) -> None:
+        """`model_id`: what serves now. Token ids that another model left mean nothing to it."""
         self._model = model
+        self._model_id = model_id
         self._prefix = hints.model_copy(update={"demonstrations": ()})
-        self._end = _end_of_turn(exchanges)
+        self._end = _end_of_turn([exchange for exchange in exchanges if exchange.turn.inference.model == model_id])
 
     def single(self, exchange: Exchange) -> Sample | None:
-        """One exchange by itself. None: the template does not keep its beginning when a reply is added."""
-        trace = exchange.turn.inference.tokens
-        if not exchange.corrected and trace is not None:
-            return Sample(prompt=trace.prompt, completion=trace.completion)
+        """One exchange by itself. None: another model said it, or the template does not keep its beginning when a reply is added."""
+        inference = exchange.turn.inference
+        if not exchange.corrected and inference.tokens is not None:
+            known = inference.model == self._model_id
+            return Sample(prompt=inference.tokens.prompt, completion=inference.tokens.completion) if known else None
         messages = self._prefix.apply(exchange.messages)
         return self._sample(messages, [(len(messages), exchange.reply)], "positive", _tools(exchange))
 

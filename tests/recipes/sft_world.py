@@ -31,10 +31,12 @@ def turn(
     status: Status = Status.OK,
     tokens: bool = True,
     request: JSONObject | None = None,
+    model: str = "scripted",
+    end: int = END,
 ) -> Turn:
     number = next(_numbers)
     messages = (user(prompt),) if isinstance(prompt, str) else tuple(prompt)
-    trace = TokenTrace(tuple(render(messages, (), True)), (*reply.encode(), END), (-0.1,) * (len(reply.encode()) + 1))
+    trace = TokenTrace(tuple(render(messages, (), True)), (*reply.encode(), end), (-0.1,) * (len(reply.encode()) + 1))
     inference = Inference(
         id=f"rec_{number}",
         scenario="default",
@@ -42,7 +44,7 @@ def turn(
         created_at=float(number),
         release_id="r1",
         lora_id=None,
-        model="scripted",
+        model=model,
         wire="chat",
         messages=messages,
         effective_messages=None,

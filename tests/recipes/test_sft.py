@@ -84,7 +84,7 @@ def _context(workdir: Path, told: list[JSONObject], hints: ServingHints) -> RunC
         release=Release(manifest, "0" * 40, ReleaseState.PUBLISHED, with_hints(HarnessTree(), hints), None),
         lora_folder=None,
         model=model,
-        model_info=ModelInfo("m", 4096, path=Path("/models/m.gguf"), sha256="0" * 64),
+        model_info=ModelInfo("scripted", 4096, path=Path("/models/m.gguf"), sha256="0" * 64),
         capabilities=Capability.TOKEN_IDS,
         teacher=model,
         tasks=(),
@@ -142,6 +142,18 @@ def test_an_accepted_reply_is_trained_from_its_stored_token_ids(context: RunCont
     assert candidate is not None and accepted.inference.tokens is not None
     sample = _samples(candidate.lora_folder, "positive")[0]
     assert (sample.prompt, sample.completion) == (accepted.inference.tokens.prompt, accepted.inference.tokens.completion)
+
+
+def test_token_ids_that_another_model_left_are_not_trained_on(context: RunContext, told: list[JSONObject]) -> None:
+    """The user changed the base model: what the old one said has its token ids, and its end of turn."""
+    colon = ord(":")
+    old = [turn(f"old {number}", correction=f"fix: {number}", model="other", end=colon) for number in range(3)]
+    said = turn("good", "reply", score=1.0, model="other", end=colon)
+    candidate = _recipe().propose(Batch((*old, said)), context)
+    assert candidate is not None and said.receipt not in candidate.records
+    samples = _samples(candidate.lora_folder, "positive")
+    assert [_text(sample.completion).strip() for sample in samples] == [f"fix: {number}" for number in range(3)]
+    assert any("said by another model" in str(event.get("text")) for event in told)
 
 
 def test_a_conversation_counts_every_reply_and_no_word_of_the_user(context: RunContext) -> None:
