@@ -213,7 +213,7 @@ class StorageConfig(Section):
     """What is kept."""
 
     retention_bytes: Bytes = 20 << 30
-    """How much experience to keep, such as `20GiB`."""
+    """How much experience to keep, such as `20GiB`; above it `reef status` warns. Nothing is removed by itself."""
     redact: bool = True
     """Whether secrets are replaced before anything is stored."""
 

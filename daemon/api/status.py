@@ -15,6 +15,7 @@ from starlette.routing import Route
 from daemon.api.runs import run_view
 from daemon.experience.runs import RunStatus
 from daemon.gateway.errors import json_response
+from daemon.paths import Home
 from daemon.records import JSON, JSONObject
 from daemon.services import Services
 
@@ -28,7 +29,7 @@ class StatusRoutes:
 
     async def status(self, request: Request) -> Response:
         services = self._services
-        scenarios, disk = await asyncio.gather(asyncio.to_thread(self._scenarios), asyncio.to_thread(_disk, services.home.root))
+        scenarios, disk = await asyncio.gather(asyncio.to_thread(self._scenarios), asyncio.to_thread(_disk, services.home))
         learn = services.config.learn
         return json_response(
             {
@@ -43,7 +44,7 @@ class StatusRoutes:
                 "learn": {"mode": learn.mode, "idle_s": learn.idle_s, "recipe": services.config.reef.recipe},
                 "scenarios": scenarios,
                 "disk": disk,
-                "warnings": list(services.warnings),
+                "warnings": [*services.warnings, *_retention(disk, services.config.storage.retention_bytes)],
             }
         )
 
@@ -99,13 +100,26 @@ class StatusRoutes:
         return found
 
 
-def _disk(root: Path) -> JSONObject:
-    """Bytes below the home, and free on its disk."""
-    used = 0
-    for folder, _, files in os.walk(root):
-        for name in files:
-            try:
-                used += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:
-                continue  # it went away meanwhile
-    return {"used_bytes": used, "free_bytes": shutil.disk_usage(root).free}
+def _disk(home: Home) -> JSONObject:
+    """Bytes of what Reef keeps, and free on its disk. Models and installed agents (tens of thousands of files) do not count."""
+    experience = sum(_size(Path(f"{home.database}{suffix}")) for suffix in ("", "-wal"))
+    used = experience
+    for place in (home.versions, home.runs, home.loras, home.log.parent):
+        for folder, _, files in os.walk(place):
+            used += sum(_size(Path(folder, name)) for name in files)
+    return {"used_bytes": used, "experience_bytes": experience, "free_bytes": shutil.disk_usage(home.root).free}
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0  # not there, or gone meanwhile
+
+
+def _retention(disk: JSONObject, limit_bytes: int) -> list[JSON]:
+    """A warning where more experience is kept than the settings allow."""
+    stored = disk["experience_bytes"]
+    if not isinstance(stored, int) or stored <= limit_bytes:
+        return []
+    return [f"The experience takes {stored} bytes, more than storage.retention_bytes ({limit_bytes}). Nothing is removed by itself."]

@@ -19,6 +19,12 @@ async def test_status_says_what_serves_and_what_it_costs(tmp_path: Path) -> None
         assert token not in str(status)
 
 
+async def test_status_warns_where_more_is_kept_than_the_settings_allow(tmp_path: Path) -> None:
+    async with running(tmp_path, settings={"storage.retention_bytes": 1000}) as daemon:
+        [warning] = (await daemon.client.get("/reef/status")).json()["warnings"]
+        assert "storage.retention_bytes (1000)" in warning
+
+
 async def test_metrics_are_prometheus_text(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         await daemon.chat("x")
