@@ -22,6 +22,7 @@ import httpx
 from daemon import child_main
 from daemon.errors import BadRequest, DataError, ReefError, Unsupported
 from daemon.evolution.budget import Budget
+from daemon.evolution.candidate import Candidate
 from daemon.evolution.checkers import judge
 from daemon.evolution.context import RunContext
 from daemon.evolution.discovery import find_recipe, validate_settings
@@ -33,7 +34,7 @@ from daemon.evolution.model_client import ModelClient
 from daemon.evolution.play import Episode, Player
 from daemon.evolution.progress import Progress
 from daemon.evolution.proposal import Proposal, quarantine, realise
-from daemon.evolution.recipe import Recipe
+from daemon.evolution.recipe import Recipe, Target
 from daemon.evolution.tasks import load_tasks
 from daemon.experience.stream import ExperienceStream, Turn
 from daemon.files import write_atomic
@@ -83,6 +84,7 @@ class RunProcess:
             candidate = _plugin(recipe, "propose", lambda: recipe.propose(batch, context))
             if candidate is None:
                 return Outcome(verdict="nothing", sentence="the recipe found nothing worth trying", recipe=facts)
+            _check_target(recipe, candidate)
             proposal = realise(job.release, candidate, job.model)
             if not proposal.changes_anything:
                 return Outcome(verdict="nothing", sentence="the candidate would change nothing", recipe=facts)
@@ -206,6 +208,16 @@ def _check_needs(recipe: Recipe, job: RunJob) -> None:
             f"The recipe {recipe.name} needs an engine that gives {words}; this one does not.",
             "Serve a GGUF file with the llama engine, or choose a harness recipe such as demos.",
         )
+
+
+def _check_target(recipe: Recipe, candidate: Candidate) -> None:
+    harness = candidate.hints is not None or bool(candidate.mutations)
+    for changes, target in ((harness, Target.HARNESS), (candidate.lora_folder is not None, Target.MODEL)):
+        if changes and target not in recipe.target:
+            raise DataError(
+                f"The recipe {recipe.name} changes the {str(target.name).lower()}, which is not its target.",
+                f"Set target to Target.{target.name}, or to Target.BOTH.",
+            )
 
 
 _Result = TypeVar("_Result")
