@@ -31,6 +31,7 @@ RESUME_AFTER_S = 0.25
 """The trainer goes on after so long without a live request, so that it does not stutter between the requests of one agent."""
 _EVALUATION_MINUTES = 60.0
 _ENDING_S = 30.0
+_GONE_S = 2.0
 
 
 class Supervision:
@@ -170,10 +171,11 @@ def _descendants(pid: int) -> list[psutil.Process]:
 
 
 def _kill(processes: list[psutil.Process]) -> None:
-    """End them, a stopped trainer too."""
+    """End them, a stopped trainer too, and wait until they are gone."""
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()  # psutil makes sure that the id was not given to another process since
+    psutil.wait_procs(processes, timeout=_GONE_S)
 
 
 def _keep_lora(job: RunJob, path: Path, lora_id: str) -> LoRA:
