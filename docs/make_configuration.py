@@ -146,7 +146,7 @@ def _first_sentence(model: type[BaseModel]) -> str:
 def _extra(name: str) -> str:
     if name != "reef":
         return ""
-    return "\nEvery further key here is a setting of the recipe, checked by the recipe's own model: see the recipe's folder.\n"
+    return "\nEvery further key here is a setting of the recipe. Its own model, in its folder, checks it when a run begins.\n"
 
 
 if __name__ == "__main__":
