@@ -40,9 +40,7 @@ def session(
         facts = [output.text(turn.get(name), "") for name in ("receipt", "release_id", "status", "finish_reason", "kind")]
         print(output.paint(f"  └ {' · '.join(fact for fact in facts if fact)} · {output.age(turn.get('created_at'))}", output.DIM))
         for report in output.rows(turn, "reports"):
-            print(
-                f"  └ report: score {output.text(report.get('score'))} {output.printable(output.text(report.get('feedback'), ''))}".rstrip()
-            )
+            print(f"  └ report: {_report(report)}")
 
 
 def _print_message(message: JSONObject) -> None:
@@ -57,6 +55,16 @@ def _print_message(message: JSONObject) -> None:
             print(
                 f"  → {output.printable(output.text(function.get('name')))}({output.printable(output.text(function.get('arguments'), ''))})"
             )
+
+
+def _report(report: JSONObject) -> str:
+    feedback = report.get("feedback")
+    parts = [] if report.get("score") is None else [f"score {output.text(report.get('score'))}"]
+    if isinstance(feedback, dict):
+        parts += [f"{name}: {output.text(value)}" for name, value in feedback.items()]
+    elif feedback:
+        parts.append(output.text(feedback))
+    return output.printable(" · ".join(parts))
 
 
 def _content(content: JSON) -> str:

@@ -11,7 +11,7 @@ from reef_cli.client import Client, scenario_path
 from reef_cli.options import AsJSON, Scenario
 
 if TYPE_CHECKING:
-    from daemon.records import JSON
+    from daemon.records import JSON, JSONObject
 
 Release: TypeAlias = Annotated[str, typer.Argument(metavar="RELEASE", help="Such as r14, as `reef releases` lists it.")]
 
@@ -26,9 +26,29 @@ def show(release: Release, scenario: Scenario = "default", as_json: AsJSON = Fal
     answer = Client().get(scenario_path(scenario, "releases", release))
     if as_json:
         output.print_json(answer)
-    else:
-        for line in outline(answer):
-            print(line)
+        return
+    brief, played = _brief(answer)
+    for line in outline(brief):
+        print(line)
+    if played:
+        print(f"The replies to each task: reef show {release} -s {scenario} --json")
+
+
+def _brief(answer: JSONObject) -> tuple[JSONObject, bool]:
+    """The release with each played task as its two scores, and whether there are any."""
+    evaluation = output.part(answer, "tasks")
+    played = output.part(evaluation, "tasks")
+    if not any(played.values()):
+        return answer, False
+    scores: JSONObject = {}
+    for split in played:
+        sides = [(task, output.part(task, "before"), output.part(task, "after")) for task in output.rows(played, split)]
+        scores[split] = {output.text(task.get("task")): f"{_score(before)} → {_score(after)}" for task, before, after in sides}
+    return {**answer, "tasks": {**evaluation, "tasks": scores}}, True
+
+
+def _score(side: JSONObject) -> str:
+    return output.text(side.get("score"))
 
 
 def outline(value: JSON, depth: int = 0) -> list[str]:

@@ -114,7 +114,16 @@ def test_a_session_is_shown_turn_by_turn_without_repeating(reef, daemon: StandIn
     second = [*first, {"role": "assistant", "content": "uno"}, {"role": "user", "content": [{"type": "text", "text": "two"}]}]
     turns = [
         {"receipt": "rec_1", "release_id": "r1", "messages": first, "reply": {"content": "uno"}, "reports": []},
-        {"receipt": "rec_2", "release_id": "r2", "messages": second, "reply": {"content": "dos\x07"}, "reports": [{"score": 1.0}]},
+        {
+            "receipt": "rec_2",
+            "release_id": "r2",
+            "messages": second,
+            "reply": {"content": "dos\x07"},
+            "reports": [
+                {"score": 1.0},
+                {"score": None, "feedback": {"correction": "tres\x07", "note": "off by one"}},
+            ],
+        },
     ]
     daemon.answer("GET /reef/scenarios/default/sessions/ses_1", {"id": "ses_1", "turns": turns})
     out = reef("session", "ses_1").out
@@ -123,7 +132,8 @@ def test_a_session_is_shown_turn_by_turn_without_repeating(reef, daemon: StandIn
     assert "  two" in out
     assert "\x07" not in out
     assert "rec_2" in out
-    assert "report: score 1" in out
+    assert "report: score 1\n" in out
+    assert "report: correction: tres  · note: off by one\n" in out
 
 
 def test_evolve_follows_the_run_and_names_the_next_step(reef, daemon: StandIn) -> None:
@@ -192,3 +202,14 @@ def test_diff_and_show_print_every_fact(reef, daemon: StandIn) -> None:
     assert out.index("layer 2 ") < out.index("layer 10 ")
     assert "9.4 MB" in reef("show", "r2").out
     assert "Look again." in reef("show", "../r9").err
+
+
+def test_show_gives_each_task_a_line_and_leaves_the_replies_to_json(reef, daemon: StandIn) -> None:
+    task = {"task": "h1", "before": {"score": 0, "reply": "a long reply"}, "after": {"score": 1, "reply": "another"}}
+    path = "/reef/scenarios/default/releases/r2"
+    daemon.answer(f"GET {path}", {"release_id": "r2", "tasks": {"verdict": "promoted", "tasks": {"held-out": [task], "sealed": []}}})
+    out = reef("show", "r2").out
+    assert "h1: 0 → 1" in out
+    assert "a long reply" not in out
+    assert "reef show r2 -s default --json" in out
+    assert "a long reply" in reef("show", "r2", "--json").out
