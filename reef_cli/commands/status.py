@@ -27,9 +27,8 @@ def status(as_json: AsJSON = False) -> None:
         output.print_json(answer)
         return
     url = output.text(answer.get("base_url"), client.daemon.url)
-    print(
-        f"Reef {output.text(answer.get('version'))} at {url}, process {client.daemon.pid}, up since {output.age(answer.get('started_at'))}"
-    )
+    started = output.age(answer.get("started_at"))
+    print(f"Reef {output.text(answer.get('version'))} at {url}, process {client.daemon.pid}, started {started}")
     print(f"  OpenAI endpoint  {url}/v1   (API key: the text of {shown(client.home.client_token)})")
     print(f"  Engine           {_engine(output.part(answer, 'engine'))}")
     learn = output.part(answer, "learn")
