@@ -76,7 +76,7 @@ class DemosRecipe(Recipe):
         chosen = choose(exchanges, self.settings.max_demonstrations, budget, lambda one: _tokens(one.demonstration, context))
         if not chosen:
             return None
-        context.progress.note(f"{len(chosen)} of {len(exchanges)} exchanges become demonstrations.")
+        context.progress.note(f"{len(chosen)} of {len(exchanges)} different prompts become demonstrations.")
         current = read_hints(context.release.tree)
         # In the order of the stream, so that the same choice gives the same prompt, and its cached prefix lives on.
         shown = tuple(exchange.demonstration for exchange in sorted(chosen, key=lambda exchange: exchange.rank[2]))
