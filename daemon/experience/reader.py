@@ -209,7 +209,8 @@ class Reader:
             query = f"{_SUMMARY} WHERE s.key = ? AND (? IS NULL OR c.name = ?) ORDER BY s.last_sequence DESC LIMIT 1"
             row = self.connection().execute(query, (session, scenario, scenario)).fetchone()
             if row is None:
-                raise NotFound(f"There is no session {session}.", "`reef sessions` lists them.")
+                where = f" in scenario {scenario}" if scenario else ""
+                raise NotFound(f"There is no session {session}{where}.", "`reef sessions` lists them; -s NAME takes another scenario's.")
             inferences = self.loader().inferences("WHERE i.session = ? ORDER BY i.sequence", (row[8],))
             reports = self.reports_by_target("i.session = ?", (row[8],))
         turns = []

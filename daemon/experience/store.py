@@ -244,7 +244,7 @@ class Store:
 def _target(connection: sqlite3.Connection, scenario: int, receipt: str, name: str) -> int:
     row = connection.execute("SELECT sequence FROM records WHERE id = ? AND scenario = ?", (clean(receipt), scenario)).fetchone()
     if row is None:
-        raise BadRequest(f"The scenario {name} holds no record {receipt}.", "`reef sessions` lists receipts.", param="references")
+        raise BadRequest(f"The scenario {name} holds no record {receipt}.", "`reef session ID` shows receipts.", param="references")
     return int(row[0])
 
 
