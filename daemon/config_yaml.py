@@ -51,14 +51,12 @@ _resolve("float", r"^[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?$", "-+.012345
 
 def parse_scalar(text: str) -> JsonValue:
     """One value as a settings file would read it: `8900` a number, `off` a word. Text that is no YAML stays text."""
-    loader = _Loader(text)
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         return _value(loader, node, (), Layer({}, {}), Path("value"), set()) if node is not None else None
-    except (yaml.YAMLError, ConfigError):
+    except (yaml.YAMLError, ConfigError, RecursionError):
         return text
-    finally:
-        loader.dispose()
 
 
 def read_yaml(path: Path) -> Layer:
@@ -75,9 +73,9 @@ def read_yaml(path: Path) -> Layer:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.", "Name a file that exists; `reef init` writes one.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is no UTF-8 text.", "Name a YAML file; `reef init` writes one.") from error
-    loader = _Loader(text)
     layer = Layer({}, {})
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return layer
@@ -91,8 +89,8 @@ def read_yaml(path: Path) -> Layer:
         ) from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: this is no YAML: {error}.", "Check for control characters.") from error
-    finally:
-        loader.dispose()
+    except RecursionError as error:
+        raise ConfigError(f"{path}: this is nested without end.", "Check the brackets.") from error
     if isinstance(value, dict):
         layer.data.update({key: section for key, section in value.items() if section is not None})  # `server:` alone says nothing
     return layer

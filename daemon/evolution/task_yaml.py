@@ -11,6 +11,7 @@ import yaml
 from daemon.errors import DataError
 
 _MAX_BYTES = 8 << 20
+_MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def load_yaml(path: Path) -> Located:
     """Read one YAML document.
 
     Raises:
-        DataError: not readable, not YAML, a key twice, an alias, or more than 8 MiB; names file and line.
+        DataError: not readable, not YAML, a key twice, an alias, nested without end, or more than 8 MiB; names file and line.
     """
     try:
         if path.stat().st_size > _MAX_BYTES:
@@ -52,27 +53,44 @@ def load_yaml(path: Path) -> Located:
         raise DataError(f"{path}:{line}: this is no YAML: {error.problem}.", "Check indentation and quotes.") from error
     except yaml.YAMLError as error:
         raise DataError(f"{path}: this is no YAML: {error}.", "Check indentation and quotes.") from error
+    except RecursionError as error:
+        raise DataError(f"{path}: this is nested without end.", "Check the brackets.") from error
     return Located(None, 1) if node is None else _locate(node, path, yaml.SafeLoader(""), set())
 
 
-def _locate(node: yaml.Node, path: Path, loader: yaml.SafeLoader, seen: set[int]) -> Located:
+def _locate(node: yaml.Node, path: Path, loader: yaml.SafeLoader, seen: set[int], depth: int = 0) -> Located:
     line = node.start_mark.line + 1
+    if depth > _MAX_DEPTH:
+        raise DataError(f"{path}:{line}: this is nested more than {_MAX_DEPTH} levels deep.", "Check the brackets.")
     if id(node) in seen:
         raise DataError(f"{path}:{line}: aliases are not allowed here.", "Write the value out.")
     if isinstance(node, yaml.MappingNode):
         seen.add(id(node))
         keys: dict[str, Located] = {}
         for key_node, value_node in node.value:
-            key = str(loader.construct_object(key_node))
+            key = str(_scalar(key_node, path, loader))
             if key in keys:
                 raise DataError(
                     f"{path}:{key_node.start_mark.line + 1}: {key!r} is there twice.", f"It is first set on line {keys[key].line}."
                 )
-            inner = _locate(value_node, path, loader, seen)
+            inner = _locate(value_node, path, loader, seen, depth + 1)
             keys[key] = Located(inner.value, key_node.start_mark.line + 1, inner.keys, inner.items)
         return Located({name: part.value for name, part in keys.items()}, line, keys)
     if isinstance(node, yaml.SequenceNode):
         seen.add(id(node))
-        items = [_locate(item, path, loader, seen) for item in node.value]
+        items = [_locate(item, path, loader, seen, depth + 1) for item in node.value]
         return Located([item.value for item in items], line, items=items)
-    return Located(loader.construct_object(node), line)
+    return Located(_scalar(node, path, loader), line)
+
+
+def _scalar(node: yaml.Node, path: Path, loader: yaml.SafeLoader) -> object:
+    """One value. PyYAML fails in many ways over what only looks like a date or a number, and over tags that it does not know."""
+    at = f"{path}:{node.start_mark.line + 1}"
+    if not isinstance(node, yaml.ScalarNode):
+        raise DataError(f"{at}: a key must be a word.", "Write key: value.")
+    try:
+        value: object = loader.construct_object(node)
+    except (yaml.YAMLError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+        shown = node.value if len(node.value) <= 40 else node.value[:39] + "…"
+        raise DataError(f"{at}: {shown!r} is no value of the kind that it looks like.", "Put a text into quotes.") from error
+    return value

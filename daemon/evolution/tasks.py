@@ -57,9 +57,27 @@ class Check(BaseModel):
         if pattern is not None:
             try:
                 re.compile(pattern)
-            except re.error as error:
+            except (re.error, RecursionError, OverflowError) as error:
                 raise ValueError(f"the pattern is no regular expression: {error}") from error
         return pattern
+
+    @field_validator("command")
+    @classmethod
+    def _names_a_program(cls, command: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        """An empty command would pass whatever the reply is."""
+        program = command if isinstance(command, str) else command[0] if command else ""
+        if command is not None and not program.strip():
+            raise ValueError("the command is empty")
+        if command is not None and any("\0" in part for part in command):
+            raise ValueError("the command holds a NUL character")
+        return command
+
+    @field_validator("workspace")
+    @classmethod
+    def _is_path(cls, workspace: Path | None) -> Path | None:
+        if workspace is not None and "\0" in str(workspace):
+            raise ValueError("the workspace holds a NUL character")
+        return workspace
 
     @field_validator("json_schema")
     @classmethod

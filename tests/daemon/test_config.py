@@ -145,6 +145,16 @@ def test_binary_files_are_refused(home: Home) -> None:
         load(home, None, {}, {})
 
 
+@pytest.mark.parametrize("text", ["[" * 20_000, "a: \x01\n"])
+def test_brackets_without_end_and_control_characters_are_no_settings(home: Home, text: str) -> None:
+    home.config.write_text(text)
+    with pytest.raises(ConfigError, match=r"config\.yaml.*: this is n"):
+        load(home, None, {}, {})
+    home.config.write_text("")
+    with pytest.raises(ConfigError, match="REEF_SERVER_PORT"):
+        load(home, None, {"REEF_SERVER_PORT": text}, {})
+
+
 def test_what_needs_a_restart_is_told(home: Home) -> None:
     old = Config()
     new = read(home, "server: {port: 1}\nlearn: {mode: manual}\n").config

@@ -65,6 +65,17 @@ def test_no_folder_and_empty_files_hold_no_tasks(tmp_path: Path) -> None:
         ("- id: a\n  prompt: p\n  check: {json_schema: {$ref: 'http://127.0.0.1/x'}}\n", 3, "nothing is fetched"),
         ("- id: a\n  prompt: p\n  check: {json_schema: {type: banana}}\n", 3, "no JSON schema"),
         ("hello: world\n", 1, "list of tasks"),
+        ("- id: a\n  prompt: 2024-99-99\n  check: {text: x}\n", 2, "2024-99-99"),
+        ("- id: a\n  prompt: !mine p\n  check: {text: x}\n", 2, "'p'"),
+        ("- id: a\n  prompt: !!timestamp p\n  check: {text: x}\n", 2, "'p'"),
+        ("- id: a\n  max_tokens: " + "9" * 5000 + "\n  check: {text: x}\n", 2, "9…"),
+        ("- id: a\n  ? [b]\n  : c\n", 2, "a word"),
+        ("- " + "[" * 150 + "]" * 150, 1, "nested"),
+        ("- id: a\n  prompt: p\n  check: {pattern: 'a{99999999999}'}\n", 3, "regular expression"),
+        ("- id: a\n  prompt: p\n  check: {command: []}\n", 3, "empty"),
+        ("- id: a\n  prompt: p\n  check: {command: ' '}\n", 3, "empty"),
+        ('- id: a\n  prompt: p\n  check: {command: ["a\\0"]}\n', 3, "NUL"),
+        ("- id: a\n  prompt: p\n  check: {command: 'true', workspace: \"\\0\"}\n", 3, "NUL"),
     ],
 )
 def test_a_mistake_is_named_with_file_and_line(tmp_path: Path, text: str, line: int, part: str) -> None:
@@ -73,6 +84,11 @@ def test_a_mistake_is_named_with_file_and_line(tmp_path: Path, text: str, line: 
     assert f"tasks.yaml:{line}:" in raised.value.message
     assert part in raised.value.message
     assert raised.value.hint
+
+
+def test_brackets_without_end_are_no_task(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"tasks\.yaml: this is nested"):
+        load_tasks(write(tmp_path, "[" * 20_000))
 
 
 def test_the_same_id_in_two_files_is_refused(tmp_path: Path) -> None:
