@@ -141,6 +141,8 @@ class RunProcess:
             job.seed,
         )
         alpha = gate.alpha if isinstance(gate, PairedGate) else job.gate.alpha
+        if not self._tasks.held_out:
+            self._progress.note(f"No held-out task can decide: write some in {job.tasks}, as docs/tasks.md shows.")
         evaluator = Evaluator(gate, self._tasks, Looks(job.looks), player, self._progress, job.run_id, alpha)
         return evaluator.evaluate(
             Sides(

@@ -139,6 +139,14 @@ async def test_a_dry_run_decides_and_publishes_nothing(tmp_path: Path) -> None:
         assert b.services.runs.records(run.id) == frozenset()  # else three rehearsals would use up what the user reported
 
 
+async def test_without_held_out_tasks_a_run_says_where_to_write_some(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        (tmp_path / "home/tasks/default/tasks.yaml").unlink()
+        run, events = await b.run("Better")
+        assert run.sentence == "not enough evidence: there are no held-out tasks"
+        assert any(f"write some in {tmp_path / 'home/tasks/default'}" in str(event.get("text")) for event in events)
+
+
 async def test_settings_hold_for_the_configured_recipe_by_either_of_its_names(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         reef = ReefConfig.model_validate({"recipe": "recipes.demos.recipe:DemosRecipe", "batch_size": 3})
