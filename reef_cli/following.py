@@ -65,7 +65,8 @@ def tell(event: JSONObject, line: ProgressLine) -> None:
 def verdict(run: JSONObject) -> str:
     """The end of a run in one line."""
     word = output.text(run.get("verdict") or run.get("status"))
-    parts = [output.text(run.get("sentence") or run.get("error"), "")]
+    sentence = output.text(run.get("sentence") or run.get("error"), "")
+    parts = [] if sentence == word else [sentence]
     if run.get("release_id"):
         parts.append(f"release {output.text(run.get('release_id'))}")
     return output.printable(f"{word}: {' · '.join(part for part in parts if part)}".rstrip(": "))

@@ -168,6 +168,13 @@ def test_a_failed_run_is_code_1(reef, daemon: StandIn) -> None:
     assert "failed: the recipe raised KeyError" in result.out
 
 
+def test_a_cancelled_run_says_it_once(reef, daemon: StandIn) -> None:
+    run = {"run_id": "run_1", "status": "cancelled", "sentence": "cancelled", "started_at": 0, "ended_at": 1}
+    daemon.answer("GET /reef/scenarios/default/runs", {"runs": [run]})
+    assert reef("runs").out.splitlines()[1].endswith(" cancelled")
+    assert "cancelled: cancelled" not in reef("runs").out
+
+
 def test_runs_are_listed_and_cancelled(reef, daemon: StandIn) -> None:
     path = "/reef/scenarios/default/runs"
     runs = [
