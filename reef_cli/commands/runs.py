@@ -15,7 +15,7 @@ from reef_cli.options import AsJSON, Limit, Scenario
 
 
 def runs(
-    id: Annotated[str, typer.Argument(metavar="[RUN]", help="Show this one.")] = "",
+    id: Annotated[str, typer.Argument(metavar="RUN", help="Show this one.")] = "",
     cancel: Annotated[bool, typer.Option("--cancel", help="End the run; its experience can be used again.")] = False,
     limit: Limit = 20,
     scenario: Scenario = "default",
