@@ -9,9 +9,7 @@ import typer
 from reef_cli.feedback import send
 from reef_cli.options import AsJSON, Scenario
 
-Words: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="RECEIPT NOTE", help="Which reply, and a note in your own words.")
-]
+Words: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="RECEIPT NOTE", help="Which reply, and a note in your own words.")]
 Last: TypeAlias = Annotated[bool, typer.Option("--last", help="The scenario's latest reply.")]
 
 
