@@ -191,7 +191,7 @@ class Runner:
             return
 
     async def stop(self) -> None:
-        """At the daemon's end: the run under way fails, with that reason."""
+        """At the daemon's end: the run under way is cancelled, with that reason."""
         active = self._active
         if active is not None:
             active.ending.set()
@@ -221,10 +221,9 @@ class Runner:
                 status, verdict, sentence = RunStatus.DONE, outcome.verdict, outcome.sentence
                 if release_id is None and outcome.verdict == "promoted":
                     sentence += " (dry run: nothing was published)"
-            elif self._active is not None and self._active.cancelled:
-                status, sentence = RunStatus.CANCELLED, "cancelled"
-            else:
-                sentence = "the daemon stopped while it ran"
+            else:  # no fault of the recipe: it counts as no attempt at its records
+                status = RunStatus.CANCELLED
+                sentence = "cancelled" if self._active is not None and self._active.cancelled else "the daemon stopped while it ran"
         except ReefError as failure:
             sentence, error = failure.message, str(failure)
         except Exception as failure:  # noqa: BLE001 - the top of a run
