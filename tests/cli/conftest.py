@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +19,7 @@ from daemon.paths import Home
 from daemon.records import JSONObject
 from reef_cli.error_handler import run
 from reef_cli.main import build_app
+from reef_cli.running import is_daemon
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,11 @@ class StandIn:
 
 def looks_like_a_daemon() -> subprocess.Popen[bytes]:
     """A process that does nothing under a daemon's command line."""
-    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "-m", "daemon", "serve"])
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "-m", "daemon", "serve"])
+    until = time.monotonic() + 10
+    while not is_daemon(process.pid) and time.monotonic() < until:  # its command line is empty for a moment after it began
+        time.sleep(0.001)
+    return process
 
 
 @pytest.fixture
