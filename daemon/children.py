@@ -18,12 +18,26 @@ from pathlib import Path
 from typing import BinaryIO
 
 from daemon.errors import DataError, EngineError
+from daemon.marked import RUN_MARK
 from daemon.records import JSONObject
 
 _LINE_LIMIT_BYTES = 256 << 20
 _LOG_LIMIT_BYTES = 8 << 20
+_LOOK_S = 0.2
 
-_PASSED = {"PATH", "HOME", "LANG", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
+_PASSED = {
+    "PATH",
+    "HOME",
+    "LANG",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "VIRTUAL_ENV",
+    "XDG_CACHE_HOME",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    RUN_MARK,
+}
 _PASSED_PREFIXES = ("LC_", "OPENBLAS_", "OMP_", "GOMP_", "MKL_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HF_", "TORCH_", "GGML_", "COVERAGE_")
 _SECRET_PARTS = ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "ACCESS_KEY")
 
@@ -157,7 +171,10 @@ class Child:
 
     async def wait(self) -> int:
         """Wait until it has ended; returns its exit code (negative: the signal)."""
-        return await self._process.wait()
+        while (code := self._process.returncode) is None:
+            with contextlib.suppress(TimeoutError):  # asyncio may wait for the end of its stdout, which what it has started can hold open
+                await asyncio.wait_for(self._process.wait(), _LOOK_S)
+        return code
 
     def suspend(self) -> None:
         """Stop its whole group where it stands."""
@@ -178,6 +195,6 @@ class Child:
             signal_group(self.pid, signal.SIGTERM)
             signal_group(self.pid, signal.SIGCONT)  # a stopped process takes no SIGTERM
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), grace_s)
+                await asyncio.wait_for(self.wait(), grace_s)
         signal_group(self.pid, signal.SIGKILL)
-        await self._process.wait()
+        await self.wait()

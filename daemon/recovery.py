@@ -11,6 +11,7 @@ import logging
 from daemon.errors import ReefError
 from daemon.evolution.publish import engine_settings, facts_of
 from daemon.experience.runs import Run, RunStatus
+from daemon.marked import kill_run
 from daemon.records import DEFAULT_SCENARIO
 from daemon.services import Services
 from daemon.serving.releases import RepositoryReleases, base_facts
@@ -28,6 +29,7 @@ async def recover(services: Services, releases: RepositoryReleases) -> None:
     await _finish_published_runs(services)
     for run_id in await asyncio.wrap_future(services.runs.fail_unfinished("The daemon stopped while it ran.")):
         _log.warning("The run %s ended with the daemon; its experience is free again", run_id)
+        await asyncio.to_thread(kill_run, run_id)
     archived = await asyncio.to_thread(_archived, services)
     for name in await asyncio.to_thread(services.repository.scenarios):
         if name in archived:

@@ -24,7 +24,9 @@ from pathlib import Path
 
 import psutil
 
-_PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+from daemon.marked import RUN_MARK, marked
+
+_PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", RUN_MARK)
 _SECRET_PLACES = (".ssh", ".gnupg", ".aws", ".azure", ".config/gcloud", ".config/gh", ".kube", ".docker", ".mozilla", ".password-store")
 _SECRET_FILES = (".netrc", ".git-credentials", ".npmrc", ".pypirc")
 _OUTPUT_BYTES = 4096
@@ -161,15 +163,8 @@ def _kill_all(process: subprocess.Popen[bytes], mark: str) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     if isolation() != "bubblewrap":  # there, all of it ends with its first process
-        descendants += [child for child in psutil.process_iter() if _carries(child, mark)]
+        descendants += marked(_MARK, mark)
     for child in descendants:
         with contextlib.suppress(psutil.Error):
             child.kill()
     process.wait()
-
-
-def _carries(process: psutil.Process, mark: str) -> bool:
-    try:
-        return process.environ().get(_MARK) == mark
-    except (psutil.Error, OSError):  # another user's, or gone
-        return False

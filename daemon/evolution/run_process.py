@@ -27,14 +27,14 @@ from daemon.evolution.checkers import judge
 from daemon.evolution.context import RunContext
 from daemon.evolution.discovery import find_recipe, validate_settings
 from daemon.evolution.evaluate import Evaluation, Evaluator, Sides, normal
-from daemon.evolution.gate import PairedGate, Verdict
+from daemon.evolution.gate import Gate, PairedGate, Verdict
 from daemon.evolution.job import CANDIDATE, OUTCOME_FILE, TOKEN_FILE, Outcome, RunJob, read_job
 from daemon.evolution.looks import Looks
 from daemon.evolution.model_client import ModelClient
 from daemon.evolution.play import Episode, Player
 from daemon.evolution.progress import Progress
 from daemon.evolution.proposal import Proposal, quarantine, realise
-from daemon.evolution.recipe import Recipe, Target
+from daemon.evolution.recipe import Batch, Recipe, Target
 from daemon.evolution.tasks import load_tasks
 from daemon.experience.stream import ExperienceStream, Turn
 from daemon.files import write_atomic
@@ -74,14 +74,14 @@ class RunProcess:
         progress.phase("select", f"recipe {recipe.name}")
         kind = _WholeStream if job.reread else ExperienceStream
         stream = kind.open(Home(job.home).database, job.scenario)
-        batch = _plugin(recipe, "select", lambda: recipe.select(stream))
+        batch = _plugin(recipe, "select", Batch, lambda: recipe.select(stream))
         if batch is None:
             return Outcome(verdict="nothing", sentence=f"not enough {'' if job.reread else 'new '}experience yet", recipe=facts)
         progress.emit("selected", turns=len(batch.turns), new=batch.new, skipped=dict(batch.skipped), records=list(batch.records))
         with _client(job.base_url, (job.folder / TOKEN_FILE).read_text(encoding="utf-8").strip()) as http:
             context = self._context(http)
             progress.phase("propose", f"from {len(batch.turns)} exchanges")
-            candidate = _plugin(recipe, "propose", lambda: recipe.propose(batch, context))
+            candidate = _plugin(recipe, "propose", Candidate, lambda: recipe.propose(batch, context))
             if candidate is None:
                 return Outcome(verdict="nothing", sentence="the recipe found nothing worth trying", recipe=facts)
             _check_target(recipe, candidate)
@@ -131,7 +131,7 @@ class RunProcess:
             self._progress.emit("decision", **suspicious.to_json())
             return Evaluation(suspicious)
         self._offer(proposal)
-        gate = _plugin(recipe, "gate", recipe.gate) or job.gate.make()
+        gate = _plugin(recipe, "gate", Gate, recipe.gate) or job.gate.make()
         scratch, hidden = job.folder / "checks", (job.home, job.tasks)
         player = Player(
             context.model,
@@ -225,10 +225,10 @@ def _check_target(recipe: Recipe, candidate: Candidate) -> None:
 _Result = TypeVar("_Result")
 
 
-def _plugin(recipe: Recipe, what: str, call: Callable[[], _Result]) -> _Result:
-    """Call a recipe. What it raises becomes a sentence; the traceback goes to the run's log."""
+def _plugin(recipe: Recipe, what: str, kind: type, call: Callable[[], _Result | None]) -> _Result | None:
+    """Call a recipe. What it raises, or returns against the interface, becomes a sentence; a traceback goes to the run's log."""
     try:
-        return call()
+        returned = call()
     except ReefError:
         raise
     except Exception as error:
@@ -236,6 +236,11 @@ def _plugin(recipe: Recipe, what: str, call: Callable[[], _Result]) -> _Result:
         raise BadRequest(
             f"The recipe {recipe.name} failed in {what}: {type(error).__name__}: {error}", "The traceback is in the run's log."
         ) from error
+    if returned is not None and not isinstance(returned, kind):
+        raise BadRequest(
+            f"The recipe {recipe.name} returned a {type(returned).__name__} from {what}.", f"It must return a {kind.__name__}, or None."
+        )
+    return returned
 
 
 def _client(base_url: str, token: str) -> httpx.Client:

@@ -19,6 +19,7 @@ from daemon.engine.base import LoRA
 from daemon.errors import BadRequest, DataError, EngineError, ReefError, StorageError
 from daemon.evolution.job import CANDIDATE, JOB_FILE, RunJob
 from daemon.files import sha256_file
+from daemon.marked import RUN_MARK, kill, kill_run
 from daemon.paths import Home
 from daemon.records import JSONObject
 from daemon.serving.serving import Serving
@@ -30,8 +31,8 @@ PULSE_LIMIT_S = 120.0
 RESUME_AFTER_S = 0.25
 """The trainer goes on after so long without a live request, so that it does not stutter between the requests of one agent."""
 _EVALUATION_MINUTES = 60.0
-_ENDING_S = 30.0
-_GONE_S = 2.0
+_ENDING_S = 10.0
+_LAST_WORDS_S = 1.0
 
 
 class Supervision:
@@ -47,6 +48,7 @@ class Supervision:
         self._last_message = time.monotonic()
         self._trainer: int | None = None
         self._failure: JSONObject | None = None
+        self._has_result = False
         self.lora: LoRA | None = None
         """The candidate's new LoRA, once it was offered."""
 
@@ -57,7 +59,7 @@ class Supervision:
             ReefError: the run failed, hung, took too long, or was killed; with its own sentence where it gave one.
         """
         job = self._job
-        environment = {}
+        environment = {RUN_MARK: job.run_id}
         if self._teacher_key is not None and self._teacher_key in os.environ:
             environment[self._teacher_key] = os.environ[self._teacher_key]
         child = await Child.start(
@@ -69,25 +71,32 @@ class Supervision:
         )
         self._last_message = time.monotonic()
         watchers = [asyncio.create_task(self._watch_pulse(child)), asyncio.create_task(self._yield_to_requests(child))]
-        reading = asyncio.create_task(self._read(child))
+        reading, gone = asyncio.create_task(self._read(child)), asyncio.create_task(child.wait())
         try:
             async with asyncio.timeout(self._limit_s):
-                done, _ = await asyncio.wait([reading, watchers[0]], return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-                code = await asyncio.wait_for(child.wait(), _ENDING_S)
+                await asyncio.wait([reading, gone, watchers[0]], return_when=asyncio.FIRST_COMPLETED)
+                if gone.done():  # no end of its stdout comes while something that it has started holds that open
+                    await asyncio.wait([reading], timeout=_LAST_WORDS_S)
+                for task in (reading, watchers[0]):
+                    if task.done():
+                        task.result()
+                await asyncio.wait([gone], timeout=_ENDING_S)
+                code = gone.result() if gone.done() else None
         except TimeoutError as error:
             raise DataError(f"The run took longer than {self._limit_s / 60:g} minutes.", f"See {child.log}.") from error
         finally:
-            for task in (*watchers, reading):
-                task.cancel()
+            for running in (*watchers, reading, gone):
+                running.cancel()
             started = await asyncio.to_thread(_descendants, child.pid)
             await child.terminate(grace_s=1)
-            await asyncio.to_thread(_kill, started)
-            await asyncio.gather(*watchers, reading, return_exceptions=True)
+            await asyncio.to_thread(kill, started)
+            await asyncio.to_thread(kill_run, job.run_id)
+            await asyncio.gather(*watchers, reading, gone, return_exceptions=True)
         if self._failure is not None:
             raise _failure(self._failure)
-        if code != 0:
+        if code is None and not self._has_result:
+            raise DataError("The run process told no result and did not end.", f"Its log is {child.log}.")
+        if code:
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
             raise DataError(f"The run process ended {how}.", f"Its log is {child.log}.")
 
@@ -105,6 +114,9 @@ class Supervision:
             elif kind == "failed":
                 self._failure = message
             await self._note(message)
+            if kind in ("failed", "result"):
+                self._has_result = True
+                return  # its outcome is on disk; a thread of the recipe's may keep the process from ending
             if kind == "candidate":
                 await self._offer(child, message)
 
@@ -168,14 +180,6 @@ def _descendants(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         return []
-
-
-def _kill(processes: list[psutil.Process]) -> None:
-    """End them, a stopped trainer too, and wait until they are gone."""
-    for process in processes:
-        with contextlib.suppress(psutil.Error):
-            process.kill()  # psutil makes sure that the id was not given to another process since
-    psutil.wait_procs(processes, timeout=_GONE_S)
 
 
 def _keep_lora(job: RunJob, path: Path, lora_id: str) -> LoRA:

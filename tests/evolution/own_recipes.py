@@ -54,6 +54,19 @@ CLASSES = {
     ),
     "Exits": "def propose(self, batch, context): import os; os._exit(7)",
     "Prints": "prefix = 'KNOWS'\n    def select(self, stream):\n        print('noise on stdout'); return super().select(stream)",
+    "Forks": (
+        "prefix = 'KNOWS'\n    def gate(self):\n        import os\n        if os.fork() == 0:\n            os.setsid()\n"
+        "            if os.fork() == 0:\n                time.sleep(600)\n            os._exit(0)\n        os.wait()"
+    ),
+    "Threads": (
+        "prefix = 'KNOWS'\n    def gate(self):\n        import threading\n        threading.Thread(target=lambda: time.sleep(600)).start()"
+    ),
+    "Five": "def propose(self, batch, context): return 5",
+    "Selects": "def select(self, stream): return stream",
+    "Gates": "prefix = 'KNOWS'\n    def gate(self): return 'paired'",
+    "Surrogate": "def propose(self, batch, context): return Candidate('\\ud800')",
+    "Folder": "def propose(self, batch, context): return Candidate('LoRA', lora_folder='here')",
+    "Numbers": "def propose(self, batch, context): return Candidate('+1', records=(5,))",
     "Nothing": "def select(self, stream): return None",
     "Greedy": (
         "from daemon.engine.base import Capability as C\n    needs = C.SCORE | C.LORA\n    def propose(self, batch, context): return None"

@@ -10,6 +10,8 @@ import pytest
 
 from daemon.errors import Conflict, StorageError
 from daemon.experience.runs import RunStatus
+from daemon.marked import RUN_MARK, marked
+from tests.daemon.running import running
 from tests.evolution import own_recipes
 from tests.evolution.run_bench import bench
 
@@ -30,6 +32,13 @@ async def test_a_recipe_that_breaks_fails_its_run_with_a_sentence(tmp_path: Path
         "Raises": "The recipe own failed in propose: ValueError: the third layer is upside down",
         "Strays": "The recipe own changes the harness, which is not its target.",
         "Exits": "The run process ended with exit code 7.",
+        "Five": "The recipe own returned a int from propose.",
+        "Selects": "The recipe own returned a _WholeStream from select.",
+        "Gates": "The recipe own returned a str from gate.",
+        "Surrogate": "The recipe own failed in propose: UnicodeEncodeError: 'utf-8' codec can't encode character '\\ud800' in position 0: "
+        "surrogates not allowed",
+        "Folder": "The recipe own failed in propose: TypeError: lora_folder must be a Path, not str",
+        "Numbers": "The recipe own failed in propose: TypeError: records[…] must be a text, not int",
         "own_recipes_for_runs:Missing": "own_recipes_for_runs has no recipe class 'Missing'.",
     }
     async with bench(tmp_path) as b:
@@ -122,6 +131,26 @@ async def test_what_a_run_has_started_ends_with_it(tmp_path: Path) -> None:
         assert process.cmdline() == ["sleep", "61"]
         await b.runner.cancel(started.id)
         assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+async def test_a_run_whose_result_is_there_waits_for_nothing_that_its_recipe_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that got away by two forks holds the run's stdout open; a thread keeps the interpreter from ending."""
+    monkeypatch.setattr("daemon.evolution.supervision._ENDING_S", 1.0)
+    async with bench(tmp_path) as b:
+        for recipe in ("Forks", "Threads"):
+            run, _ = await asyncio.wait_for(b.run(recipe), 30)
+            assert run.status is RunStatus.DONE, run
+            assert not marked(RUN_MARK, run.id)
+
+
+async def test_what_a_run_left_behind_ends_when_the_next_daemon_starts(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        started = await asyncio.wrap_future(b.services.runs.create("default", "own", trigger="owner", config={}))
+        orphan = psutil.Popen(["sleep", "62"], env={RUN_MARK: started.id}, start_new_session=True)
+    async with running(tmp_path / "home"):
+        assert not orphan.is_running()
 
 
 async def test_the_trainer_stands_still_while_requests_are_served(tmp_path: Path) -> None:
