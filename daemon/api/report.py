@@ -21,6 +21,7 @@ from daemon.services import Services
 _LIMIT_BYTES = 4 << 20
 _MAX_REFERENCES = 1000
 _MAX_ID_CHARACTERS = 200
+_KEYS = frozenset({"agent_record_id", "references", "score", "feedback", "metadata"})
 
 
 class ReportRoutes:
@@ -35,9 +36,7 @@ class ReportRoutes:
         references = texts(body, "references", most=_MAX_REFERENCES)
         score, feedback = _score(body), _feedback(body.get("feedback"))
         if score is None and feedback is None:
-            raise BadRequest(
-                "A report needs a score or feedback.", "Send score as a number, feedback as a text or an object.", param="score"
-            )
+            raise BadRequest("A report needs a score or feedback.", _hint(body), param="score")
         report = Report(
             id=text(body, "agent_record_id", limit=_MAX_ID_CHARACTERS) or new_id("rep"),
             scenario=await self._scenario(request, references),
@@ -61,6 +60,15 @@ class ReportRoutes:
             except NotFound:
                 return DEFAULT_SCENARIO  # where storing it will say which receipt is unknown
         return DEFAULT_SCENARIO
+
+
+def _hint(body: JSONObject) -> str:
+    """What to send; where keys were sent that are not read, where their content goes."""
+    unknown = sorted(key for key in body if key not in _KEYS)
+    if not unknown:
+        return "Send score as a number, feedback as a text or an object."
+    names = ", ".join(repr(key[:40]) for key in unknown[:3])
+    return f'A report has no key {names}: a correction goes into feedback: {{"correction": "…"}}, a remark into feedback: {{"note": "…"}}.'
 
 
 def _score(body: JSONObject) -> float | None:

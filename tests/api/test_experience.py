@@ -26,6 +26,9 @@ async def test_a_report_that_says_nothing_or_names_no_record_is_refused(tmp_path
     async with running(tmp_path) as daemon:
         for body in ({}, {"score": "good"}, {"score": True}, {"score": 10**400}, {"feedback": 7}, {"score": 1, "references": [1]}):
             assert (await daemon.client.post("/reef/report", json=body)).status_code == 400, body
+        misplaced = await daemon.client.post("/reef/report", json={"correction": "fix: it", "references": []})
+        hint = misplaced.json()["error"]["hint"]
+        assert misplaced.status_code == 400 and "'correction'" in hint and 'feedback: {"correction": "…"}' in hint
         unknown = await daemon.client.post("/reef/report", json={"score": 1, "references": ["rec_none"]})
         assert unknown.status_code == 400 and "rec_none" in unknown.json()["error"]["message"]
         missing = await daemon.client.post("/reef/report", json={"score": 1}, headers={"x-reef-scenario": "nowhere"})
