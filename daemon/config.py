@@ -16,17 +16,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, f
 from daemon.paths import Home
 
 _UNITS = {
-    "": 1,
     "B": 1,
-    "KIB": 1 << 10,
-    "MIB": 1 << 20,
-    "GIB": 1 << 30,
-    "TIB": 1 << 40,
-    "KB": 10**3,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "kB": 10**3,
     "MB": 10**6,
     "GB": 10**9,
     "TB": 10**12,
 }
+_FACTORS = {"": 1, **{name.upper(): size for name, size in _UNITS.items()}}
 _HOURS = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d")
 SCENARIO_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 SCENARIO_SECTIONS = ("reef", "teacher", "training", "learn", "evaluation", "storage")
@@ -38,9 +38,15 @@ def parse_size(value: object) -> object:
     if not isinstance(value, str):
         return value
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", value)
-    if match is None or match[2].upper() not in _UNITS:
+    if match is None or match[2].upper() not in _FACTORS:
         raise ValueError("write a size such as 20GiB, 500MB or a number of bytes")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return int(float(match[1]) * _FACTORS[match[2].upper()])
+
+
+def write_size(size_bytes: int) -> str:
+    """The shortest text that `parse_size` reads as `size_bytes`: `20GiB`, `500MB`."""
+    exact = [f"{size_bytes // unit}{name}" for name, unit in _UNITS.items() if size_bytes % unit == 0]
+    return min(exact, key=len) if size_bytes else "0"
 
 
 Bytes = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]

@@ -45,7 +45,7 @@ def config(
         files = [path for path in loaded.files if path.exists()]
         print(f"The settings hold: {', '.join(shown(path) for path in files) or 'all defaults, no file'}.")
     else:
-        rows = [(name, output.text(value), _origin(loaded.origins.get(name, "default"))) for name, value in values.items()]
+        rows = [(name, _written(name, value), _origin(loaded.origins.get(name, "default"))) for name, value in values.items()]
         output.print_table(("setting", "value", "from"), rows, "")
 
 
@@ -69,6 +69,13 @@ def mask(name: str, value: JSON) -> JSON:
     if isinstance(value, str):
         return "•••" if _SECRET.search(name) and value else _CREDENTIALS.sub("•••@", value)
     return value
+
+
+def _written(name: str, value: JSON) -> str:
+    """The value as a settings file says it."""
+    from daemon.config import write_size
+
+    return write_size(value) if name.endswith("_bytes") and isinstance(value, int) else output.text(value)
 
 
 def _origin(origin: str) -> str:

@@ -22,6 +22,15 @@ def test_show_names_the_source_of_each_value(reef, home, monkeypatch, tmp_path: 
     assert "~/.reef/config.yaml:2" in result.out
 
 
+def test_show_writes_a_size_as_a_settings_file_does(reef, home) -> None:
+    assert "storage.retention_bytes 20GiB default" in " ".join(reef("config", "show").out.split())
+    home.root.mkdir(parents=True)
+    for written in ("500MB", "1536MiB", "3TiB", "12345B", "0"):
+        home.config.write_text(f"storage: {{retention_bytes: {written}}}\n")
+        assert f" {written} " in reef("config", "show").out
+    assert json.loads(reef("config", "show", "--json").out)["storage.retention_bytes"]["value"] == 0
+
+
 def test_a_password_in_a_url_is_masked(reef, home) -> None:
     home.root.mkdir(parents=True)
     home.config.write_text("teacher: {url: 'http://me:hunter2@127.0.0.1:1/v1', model: m}\n")
