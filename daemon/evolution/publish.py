@@ -53,8 +53,11 @@ class Publisher:
             return await self._publish(draft, expected_head)
 
     async def hold(self, draft: Draft) -> Release:
-        """Keep a candidate for a person to promote."""
+        """Keep a candidate for a person to promote; the one that is held already, where there is one like it."""
         async with self._lock:
+            held = await asyncio.to_thread(operations.held_already, self._repository, draft)
+            if held is not None:
+                return held
             prepared = await asyncio.to_thread(self._repository.prepare, draft)
             release = await asyncio.to_thread(self._repository.hold, prepared)
             await self._note(release, "held")

@@ -217,10 +217,13 @@ class Runner:
             await asyncio.to_thread(_lay_down, job, token)
             if await _unless(ending, supervision.run()):
                 outcome = await asyncio.to_thread(read_outcome, job.folder / OUTCOME_FILE)
-                release_id = await self._settle(run, job, outcome, supervision.lora)
+                release = await self._settle(run, job, outcome, supervision.lora)
                 status, verdict, sentence = RunStatus.DONE, outcome.verdict, outcome.sentence
-                if release_id is None and outcome.verdict == "promoted":
+                release_id = release.id if release is not None else None
+                if release is None and outcome.verdict == "promoted":
                     sentence += " (dry run: nothing was published)"
+                elif release is not None and release.manifest.run_id != run.id:
+                    sentence += f" ({release.id}, which is held already, is the same)"
             else:  # no fault of the recipe: it counts as no attempt at its records
                 status = RunStatus.CANCELLED
                 sentence = "cancelled" if self._active is not None and self._active.cancelled else "the daemon stopped while it ran"
@@ -258,19 +261,17 @@ class Runner:
             self._active = None
         _log.info("%s: run %s %s: %s", run.scenario, run.id, verdict or status.value, sentence)
 
-    async def _settle(self, run: Run, job: RunJob, outcome: Outcome, evaluated: LoRA | None) -> str | None:
-        """Publish, hold or reject; the release's id."""
+    async def _settle(self, run: Run, job: RunJob, outcome: Outcome, evaluated: LoRA | None) -> Release | None:
+        """Publish, hold or reject; the release, which is an earlier run's where that holds the same candidate already."""
         if outcome.verdict == "nothing" or job.dry_run:
             return None
         await self._note(run.id, {"type": "phase", "phase": "publish", "detail": outcome.verdict})
         draft = await asyncio.to_thread(draft_of, job, outcome, evaluated)
         if outcome.verdict == "promoted":
-            release = await self._publisher.publish(draft, job.release.id)
-        elif outcome.verdict == "held":
-            release = await self._publisher.hold(draft)
-        else:
-            release = await self._publisher.reject(draft)
-        return release.id
+            return await self._publisher.publish(draft, job.release.id)
+        if outcome.verdict == "held":
+            return await self._publisher.hold(draft)
+        return await self._publisher.reject(draft)
 
     async def _note(self, run_id: str, event: JSONObject) -> None:
         """Keep an event; records that the run took are noted for the retry limit."""

@@ -7,6 +7,7 @@ import json
 from pydantic import JsonValue
 
 from daemon.errors import DataError
+from daemon.files import sha256_file
 from daemon.versions.manifest import Artifact, ArtifactKind, Manifest, read_manifest
 from daemon.versions.release import LORA_FILES, LORA_GGUF, Draft, LoRAFiles
 from daemon.versions.weights import WeightStore
@@ -40,6 +41,12 @@ def _details(config_json: bytes) -> dict[str, JsonValue]:
     modules = config.get("target_modules")
     names: list[JsonValue] = list(sorted(str(one) for one in modules)) if isinstance(modules, list) else [str(modules)]
     return {"rank": config.get("r"), "alpha": config.get("lora_alpha"), "modules": names}
+
+
+def content_id_of(draft: Draft) -> str:
+    """The content id that a release of this draft would have; nothing is stored."""
+    lora = draft.lora if draft.lora_folder is None else LoRAFiles(sha256_file(draft.lora_folder / LORA_GGUF), ())
+    return manifest_of(draft, "r1", None, lora, 0.0).content_id
 
 
 def manifest_of(draft: Draft, release_id: str, parent_id: str | None, lora: LoRAFiles | None, now: float) -> Manifest:

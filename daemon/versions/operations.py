@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from daemon.errors import Conflict
 from daemon.versions.change import change_line
+from daemon.versions.draft import content_id_of
 from daemon.versions.manifest import Operation
 from daemon.versions.release import Draft, Release, ReleaseState
 from daemon.versions.repository import Repository
@@ -80,6 +81,19 @@ def promote(repository: Repository, scenario: str, release_id: str, *, who: str,
         who=who,
         promotes=candidate.commit_id,
     )
+
+
+def held_already(repository: Repository, draft: Draft) -> Release | None:
+    """A held candidate with the draft's very content, evaluated against the content that the draft was evaluated against."""
+    scenario, content_id = draft.scenario, content_id_of(draft)
+    compared = repository.head(scenario) if draft.compared_with is None else repository.release(scenario, draft.compared_with)
+    for held in repository.held(scenario):
+        before = held.manifest.parent_release_id
+        if compared is None or before is None or held.content_id != content_id:
+            continue
+        if repository.release(scenario, before).content_id == compared.content_id:  # any other has aged, and cannot be promoted
+            return held
+    return None
 
 
 def _restored(head: Release, target: Release, operation: Operation, who: str) -> Draft:

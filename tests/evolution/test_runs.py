@@ -118,6 +118,16 @@ async def test_worse_is_rejected_useless_is_held_and_nothing_ends_as_nothing(tmp
         assert b.head == "r1"
 
 
+async def test_a_candidate_that_is_held_already_is_not_held_twice(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        first, _ = await b.run("Useless")
+        again, events = await b.run("Useless")
+        assert (again.verdict, again.release_id) == ("held", first.release_id)
+        assert f"{first.release_id}, which is held already" in again.sentence
+        assert events[-1]["release_id"] == first.release_id
+        assert [held.id for held in b.services.repository.held("default")] == [first.release_id]
+
+
 async def test_a_planted_edit_is_quarantined_before_anything_runs_with_it(tmp_path: Path) -> None:
     engine = PromptedEngine()
     async with bench(tmp_path, engine) as b:

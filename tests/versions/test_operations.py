@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from daemon.errors import Conflict, NotFound
 from daemon.versions.fsck import fsck
 from daemon.versions.manifest import Operation
-from daemon.versions.operations import promote, rollback, undo
+from daemon.versions.operations import held_already, promote, rollback, undo
 from daemon.versions.release import Draft, Release
 from daemon.versions.repository import Repository
 from tests.versions.parts import BASE, draft, lora_folder, tree
@@ -52,6 +52,21 @@ def test_rollback_goes_to_any_release_again_and_again(repository: Repository) ->
     assert again.manifest.engine == ENGINE  # as it serves now
     assert back(repository, "r4").content_id == first.content_id
     assert [release.id for release in repository.chain("default")] == ["r6", "r5", "r4", "r3", "r2", "r1"]
+
+
+def test_a_candidate_is_held_already_where_content_and_comparison_are_the_same(repository: Repository, tmp_path: Path) -> None:
+    harness, weights = tree(rules="- a\n- b"), lora_folder(tmp_path / "first", "other weights")
+    drafted = draft(harness, weights, compared_with="r3")
+    assert held_already(repository, drafted) is None
+    held = repository.hold(repository.prepare(drafted))
+    same = draft(harness, lora_folder(tmp_path / "second", "other weights"), compared_with="r3")
+    assert held_already(repository, same) == held
+    assert held_already(repository, draft(tree(rules="- b"), weights, compared_with="r3")) is None
+    assert held_already(repository, draft(harness, lora_folder(tmp_path / "third", "yet others"), compared_with="r3")) is None
+    back(repository, "r2")
+    assert held_already(repository, draft(harness, weights, compared_with="r5")) is None  # the held one has aged
+    back(repository, "r3")
+    assert held_already(repository, draft(harness, weights, compared_with="r6")) == held
 
 
 def test_undo_and_undo_of_undo(repository: Repository) -> None:
