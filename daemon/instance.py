@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from types import TracebackType
 
-from daemon.errors import ConfigError, Conflict
+from daemon.errors import ConfigError, Conflict, StorageError
 from daemon.paths import Home
 from daemon.records import JSONObject
 
@@ -37,12 +37,15 @@ class Instance:
         os.ftruncate(self._descriptor, 0)  # what a crashed one left
 
     def announce(self, facts: JSONObject) -> None:
-        """Say who runs: `pid`, `host`, `port`, `version`, `started_at`."""
+        """Say who runs: `pid`, `host`, `port`, `version`, `started_at`. Raises StorageError when the disk is full."""
         # In place: a rename would leave the lock on a file that nobody opens any more.
         data = json.dumps(facts).encode() + b"\n"
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, data, 0)
-        os.fsync(self._descriptor)
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, data, 0)
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise StorageError(f"Cannot write {self._path}: {error.strerror}.", "Free disk space, then start again.") from error
 
     def close(self) -> None:
         os.ftruncate(self._descriptor, 0)

@@ -113,7 +113,7 @@ class Client:
         except (OSError, http.client.HTTPException) as error:
             hint = f"It should listen at {self.daemon.url} (process {self.daemon.pid}); see what it says: reef logs"
             raise EngineError("The daemon does not answer.", hint) from error
-        if response.status >= 400:
+        if response.status >= 300:
             text = response.read(1 << 16)
             connection.close()
             raise _error(response.status, text, path)
@@ -125,7 +125,9 @@ def _scenario_header(scenario: str) -> dict[str, str]:
 
 
 def segment(name: str) -> str:
-    """One part of a path, whatever a person typed."""
+    """One part of a path, whatever a person typed. Raises BadRequest for nothing: that would name what lies above it."""
+    if not name:
+        raise BadRequest("A name is empty.", "Name what is meant; the lists show what there is: reef releases, reef runs, reef sessions.")
     return quote(name, safe="")
 
 

@@ -203,7 +203,11 @@ class Runner:
             folder.mkdir(parents=True, mode=0o700)
         except OSError as error:
             raise StorageError(f"Cannot make {folder}: {error.strerror}.", "Free disk space or mend the permissions.") from error
-        return self._repository.checkout_lora_folder(release, folder / "current-lora")
+        try:
+            return self._repository.checkout_lora_folder(release, folder / "current-lora")
+        except ReefError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     async def _follow(self, run: Run, job: RunJob, config: Config, ending: asyncio.Event) -> None:
         """The whole life of one run. Whatever happens, it ends in the database and its token dies.

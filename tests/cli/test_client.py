@@ -34,6 +34,15 @@ def test_an_answer_that_is_no_json_is_a_sentence(reef, daemon: StandIn) -> None:
     assert "status 502" in reef("status").err
 
 
+def test_an_empty_name_is_refused_and_a_redirection_is_no_answer(reef, daemon: StandIn) -> None:
+    for command in (("show", ""), ("session", ""), ("diff", "r1", "")):
+        result = reef(*command)
+        assert (result.code, result.out) == (1, ""), command
+        assert "empty" in result.err
+    daemon.answer("GET /reef/status", "", 307)
+    assert "status 307" in reef("status").err
+
+
 def test_a_daemon_of_another_version_is_noted(reef, daemon: StandIn, home) -> None:
     facts = json.loads(home.lock.read_text())
     home.lock.write_text(json.dumps({**facts, "version": "0.0.1"}))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -19,7 +21,7 @@ import httpx
 import pytest
 
 from daemon.config_load import load
-from daemon.errors import ConfigError, Conflict
+from daemon.errors import ConfigError, Conflict, StorageError
 from daemon.gateway.security import Names
 from daemon.harness.hints import with_hints
 from daemon.instance import Instance
@@ -138,6 +140,16 @@ def test_a_home_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be written"):
         Instance(Home(tmp_path / "file" / "home"))
+
+
+def test_a_start_on_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Instance(Home(tmp_path)) as instance:
+        monkeypatch.setattr(os, "pwrite", full)
+        with pytest.raises(StorageError, match="No space left on device"):
+            instance.announce({"pid": 42})
 
 
 async def test_a_changed_configuration_takes_effect_or_says_why_not(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.evolution import own_recipes
 from tests.evolution.run_bench import bench
 
 
-async def test_a_home_without_room_for_a_run_says_so(tmp_path: Path) -> None:
+async def test_a_home_without_room_for_a_run_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(tmp_path) as b:
         b.services.home.runs.parent.mkdir(parents=True, exist_ok=True)
         b.services.home.runs.write_text("in the way")
@@ -25,6 +25,14 @@ async def test_a_home_without_room_for_a_run_says_so(tmp_path: Path) -> None:
         b.services.home.runs.unlink()
         run, _ = await b.run("Nothing")
         assert run.status is RunStatus.DONE
+
+        def full(*_: object) -> None:
+            raise StorageError("The disk is full.")
+
+        monkeypatch.setattr(b.services.repository, "checkout_lora_folder", full)
+        with pytest.raises(StorageError, match="full"):
+            await b.runner.start("default", recipe=own_recipes.path_of("Nothing"))
+        assert [folder.name for folder in b.services.home.runs.iterdir()] == [run.id], "what could not start must take no room"
 
 
 async def test_a_recipe_that_breaks_fails_its_run_with_a_sentence(tmp_path: Path) -> None:
