@@ -33,6 +33,12 @@ class LoadedConfig:
     files: tuple[Path, ...]
     search_paths: tuple[Path, ...]
     """Folders from which a run process may import a user's own recipe."""
+    where: Mapping[tuple[str, ...], str]
+    """For each key that a source sets (`("server", "port")`), the source, with its line where it is a file."""
+
+    def place(self, keys: tuple[str, ...]) -> str:
+        """Where a setting stands, or the nearest thing above it that a source sets."""
+        return _where(keys, self.where)
 
 
 def load(
@@ -69,7 +75,7 @@ def load(
         _check_scenario(name, own, config, origins)
     files = tuple(path for path in (home.config, serve_file) if path is not None)
     paths = tuple(path for path in (serve_file.resolve().parent if serve_file else None, cwd) if path is not None)
-    return LoadedConfig(config, {name: origins.get(key, "default") for name, key in _leaves(config)}, files, paths)
+    return LoadedConfig(config, {name: origins.get(key, "default") for name, key in _leaves(config)}, files, paths, origins)
 
 
 def restart_needed(old: Config, new: Config) -> list[str]:

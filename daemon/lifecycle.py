@@ -26,7 +26,7 @@ from daemon.paths import Home
 from daemon.services import Services
 from daemon.serving.serving import sweep_forever
 from daemon.startup import services_for
-from daemon.watching import ConfigSource, watch
+from daemon.watching import ConfigSource, check_recipes_forever, watch
 
 _log = logging.getLogger("reef")
 _DRAIN_S = 8.0
@@ -63,6 +63,7 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                 tasks = [
                     background("Unloading LoRAs that nobody uses", sweep_forever(services.serving), services),
                     background("Watching the configuration", watch(source, services, names), services),
+                    background("Checking the recipes", check_recipes_forever(services), services),
                     background("Starting runs by itself", scheduler.run_forever(), services),
                 ]
                 try:

@@ -43,6 +43,7 @@ class Services:
     publisher: Publisher
     runner: Runner
     warnings: list[str] = field(default_factory=list)  # what the owner should know: a restart is needed, a file is refused
+    reconfigured: asyncio.Event = field(default_factory=asyncio.Event)  # `loaded` was replaced
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +14,18 @@ from watchfiles import awatch
 
 from daemon.config import Config
 from daemon.config_load import LoadedConfig, changed, load, restart_needed
-from daemon.errors import ConfigError
+from daemon.errors import ConfigError, ReefError
 from daemon.gateway.security import Names
 from daemon.paths import Home
+from daemon.recipe_check import check_recipes
 from daemon.services import Services
 
 _log = logging.getLogger("reef.config")
 _AT_START = ("storage",)
 """Sections beside the listener's and the engine's that are read once."""
+_AGAIN_S = 60.0
+_NICE = 19
+"""Requests come before the check of a recipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +64,33 @@ async def reload(source: ConfigSource, services: Services, names: Names) -> None
     services.loaded = loaded
     services.serving.idle_s = new.learn.idle_s
     services.runner.configure(new, services.base_url, loaded.search_paths)
+    services.reconfigured.set()
     names.allow(new.server.allowed_hosts, new.server.allowed_origins)
     if needs_restart:
         _warn(services, f"Configuration changed in {', '.join(needs_restart)}: restart the daemon for that: reef down, reef up.")
     taken = [name for name in changed(old, new) if name not in needs_restart]
     if taken:
         _log.info("Configuration changed: %s", ", ".join(taken))
+
+
+async def check_recipes_forever(services: Services) -> None:
+    """Look at the recipes now and after every change until cancelled; what would fail a run becomes a warning in the status."""
+    told: list[str] = []
+    while True:
+        services.reconfigured.clear()
+        try:
+            problems = await check_recipes(services.loaded, nice=_NICE)
+        except ReefError as error:
+            _log.warning("The recipes could not be checked: %s", error)
+            problems = []
+        found = [str(problem) for problem in problems]
+        services.warnings[:] = [*(warning for warning in services.warnings if warning not in told), *found]
+        for sentence in found:
+            if sentence not in told:
+                _log.warning(sentence)
+        told = found
+        with contextlib.suppress(TimeoutError):  # what is wrong may be mended in the recipe's own file, which nobody watches
+            await asyncio.wait_for(services.reconfigured.wait(), _AGAIN_S if told else None)
 
 
 def _needs_restart(started_with: Config, new: Config) -> list[str]:

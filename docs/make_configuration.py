@@ -50,7 +50,7 @@ are refused with file, line and the nearest known name.
 
 ```sh
 reef config show      # each value, and where it came from
-reef config check
+reef config check     # also whether the recipes are there and take their settings
 ```
 
 ```yaml

@@ -15,6 +15,7 @@ from reef_cli.locations import home, shown
 from reef_cli.options import AsJSON
 
 if TYPE_CHECKING:
+    from daemon.config_load import LoadedConfig
     from daemon.records import JSON
 
 _SECRET = re.compile(r"(?i)(key|token|secret|password)s?$")
@@ -37,7 +38,9 @@ def config(
     from daemon.config_load import load
 
     where = home()
-    loaded = load(where, file, os.environ, {})
+    loaded = load(where, file, os.environ, {}, Path.cwd())
+    if action == "check":
+        _check_recipes(loaded)
     values = {name: mask(name, value) for name, value in flatten(loaded.config.model_dump(mode="json")).items()}
     if as_json:
         output.print_json({name: {"value": value, "origin": loaded.origins.get(name, "default")} for name, value in values.items()})
@@ -47,6 +50,19 @@ def config(
     else:
         rows = [(name, _written(name, value), _origin(loaded.origins.get(name, "default"))) for name, value in values.items()]
         output.print_table(("setting", "value", "from"), rows, "")
+
+
+def _check_recipes(loaded: LoadedConfig) -> None:
+    """Raises `ConfigError` for a recipe that is not there or does not take its settings."""
+    import asyncio
+
+    from daemon.errors import ConfigError
+    from daemon.recipe_check import check_recipes
+
+    problems = asyncio.run(check_recipes(loaded))
+    if problems:
+        also = "; ".join(str(problem).rstrip(".") for problem in problems[1:])
+        raise ConfigError(problems[0].message + (f" Also: {also}." if also else ""), problems[0].hint, param=problems[0].param)
 
 
 def flatten(config: dict[str, JSON]) -> dict[str, JSON]:

@@ -22,6 +22,31 @@ def test_show_names_the_source_of_each_value(reef, home, monkeypatch, tmp_path: 
     assert "~/.reef/config.yaml:2" in result.out
 
 
+def test_check_refuses_a_misspelt_recipe_and_setting_with_file_and_line(reef, home) -> None:
+    home.root.mkdir(parents=True)
+    home.config.write_text("reef:\n  recipe: demoss\n")
+    result = reef("config", "check")
+    assert result.code == 1
+    assert f"{home.config}:2: There is no recipe named 'demoss'." in result.err
+    assert "Did you mean 'demos'?" in result.err
+    home.config.write_text("reef:\n  recipe: demos\nscenarios:\n  pi:\n    reef:\n      batchsize: 4\n")
+    result = reef("config", "check")
+    assert result.code == 1
+    assert f"{home.config}:6: The recipe 'demos' has no setting 'batchsize'." in result.err
+    assert "Did you mean 'batch_size'?" in result.err
+    home.config.write_text("reef: {recipe: demos, batch_size: 4}\n")
+    assert "The settings hold" in reef("config", "check").out
+
+
+def test_check_finds_a_recipe_in_the_folder_that_one_stands_in(reef, home, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "stands_here.py").write_text("from recipes.demos.recipe import DemosRecipe as Mine\n")
+    home.root.mkdir(parents=True)
+    home.config.write_text("reef: {recipe: 'stands_here:Mine'}\n")
+    assert "no module 'stands_here'" in reef("config", "check").err
+    monkeypatch.chdir(tmp_path)
+    assert reef("config", "check").code == 0
+
+
 def test_show_writes_a_size_as_a_settings_file_does(reef, home) -> None:
     assert "storage.retention_bytes 20GiB default" in " ".join(reef("config", "show").out.split())
     home.root.mkdir(parents=True)
