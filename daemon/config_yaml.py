@@ -118,6 +118,8 @@ def _value(loader: _Loader, node: yaml.Node, keys: tuple[str, ...], layer: Layer
         return [_value(loader, item, (*keys, str(index)), layer, path, seen) for index, item in enumerate(node.value)]
     try:
         value = loader.construct_object(node)
+        if isinstance(value, str):
+            value.encode()  # an escape such as \ud800 alone is no character
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{at}: this value cannot be read.", "Use text, a number, true, false or a list.") from error
     if value is None or isinstance(value, bool | int | float | str):

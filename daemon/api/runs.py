@@ -16,7 +16,7 @@ from daemon.errors import BadRequest, NotFound
 from daemon.experience.runs import Run, RunStatus
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.fields import an_object, boolean, integer, text
+from daemon.gateway.fields import an_object, boolean, check_characters, integer, text
 from daemon.gateway.sse import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, Frames, data_frame
 from daemon.records import JSON, JSONObject
 from daemon.services import Services
@@ -44,6 +44,8 @@ class RunRoutes:
         """`recipe`, `settings`, `dry_run` and `seed` are optional. 201: it runs now."""
         who = require_owner(request, "Starting a run")
         scenario, body = scenario_in_path(request, self._services), await read_json(request)
+        for name in ("recipe", "settings"):
+            check_characters(body, name)
         run = await self._services.runner.start(
             scenario,
             recipe=text(body, "recipe", limit=500) or None,

@@ -90,6 +90,8 @@ def _scalar(node: yaml.Node, path: Path, loader: yaml.SafeLoader) -> object:
         raise DataError(f"{at}: a key must be a word.", "Write key: value.")
     try:
         value: object = loader.construct_object(node)
+        if isinstance(value, str):
+            value.encode()  # an escape such as \ud800 alone is no character, and could not be stored
     except (yaml.YAMLError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
         shown = node.value if len(node.value) <= 40 else node.value[:39] + "…"
         raise DataError(f"{at}: {shown!r} is no value of the kind that it looks like.", "Put a text into quotes.") from error

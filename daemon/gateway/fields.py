@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from daemon.errors import BadRequest
 from daemon.records import JSON, JSONObject
 
@@ -29,6 +31,14 @@ def integer(body: JSONObject, name: str, low: int, high: int) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise bad(name, f"an integer from {low} to {high}" if high < 1 << 31 else f"an integer of at least {low}", value)
     return value
+
+
+def check_characters(body: JSONObject, name: str) -> None:
+    """Refuse half a character, such as the escape \\ud800 alone, in what goes into a file or a command: no UTF-8 can hold it."""
+    try:
+        json.dumps(body.get(name), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise BadRequest(f"'{name}' holds half a character, which UTF-8 cannot hold.", param=name) from error
 
 
 def boolean(body: JSONObject, name: str) -> bool:

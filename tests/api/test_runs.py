@@ -58,3 +58,11 @@ async def test_an_unknown_recipe_fails_the_run_with_the_nearest_name_and_status_
             error = started.text
         assert "demos" in error
         assert (await daemon.chat("still here")).status_code == 200
+
+
+async def test_half_a_character_in_what_a_run_is_started_with_is_a_400(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        for body in (r'{"recipe":"\ud800"}', r'{"settings":{"\ud800":1}}', r'{"settings":{"batch_size":["\ud800"]}}'):
+            response = await daemon.owner.post(BASE, content=body, headers={"content-type": "application/json"})
+            assert response.status_code == 400 and "half a character" in response.json()["error"]["message"], body
+        assert (await daemon.client.get(BASE)).json()["runs"] == []

@@ -120,6 +120,7 @@ def test_another_engine_starts_its_section_anew(home: Home, tmp_path: Path) -> N
         ("server: &a {port: 1}\nengine: *a\n", 1, "anchors", "Write the value out"),
         ("learn: {hours: 2020-01-01, idle_s: .nan}\n", 1, "idle_s", "config check"),
         ("- a\n", 1, "expected sections", "reef init"),
+        ('reef: {recipe: "\\ud800"}\n', 1, "cannot be read", "Use text"),
     ],
 )
 def test_a_bad_setting_is_refused_with_its_line(home: Home, text: str, line: int, sentence: str, hint: str) -> None:

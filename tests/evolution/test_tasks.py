@@ -66,6 +66,7 @@ def test_no_folder_and_empty_files_hold_no_tasks(tmp_path: Path) -> None:
         ("- id: a\n  prompt: p\n  check: {json_schema: {type: banana}}\n", 3, "no JSON schema"),
         ("hello: world\n", 1, "list of tasks"),
         ("- id: a\n  prompt: 2024-99-99\n  check: {text: x}\n", 2, "2024-99-99"),
+        ('- id: a\n  prompt: "\\ud800"\n  check: {text: x}\n', 2, "no value"),
         ("- id: a\n  prompt: !mine p\n  check: {text: x}\n", 2, "'p'"),
         ("- id: a\n  prompt: !!timestamp p\n  check: {text: x}\n", 2, "'p'"),
         ("- id: a\n  max_tokens: " + "9" * 5000 + "\n  check: {text: x}\n", 2, "9…"),
