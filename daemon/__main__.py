@@ -8,24 +8,34 @@ import sys
 from pathlib import Path
 
 from daemon.errors import ReefError
+from daemon.failure import INTERRUPTED, reader_gone, tell, tell_bug
 from daemon.paths import Home
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one verb; 0, or 1 with a sentence on stderr for what the user can mend."""
+    """Run one verb; the exit code, as `daemon.failure` lists them."""
     options = _parser().parse_args(arguments)
     home = Home(Path(options.home).expanduser().resolve())
     try:
-        if options.verb == "serve":
-            return _serve(home, options.config, options.port)
-        if options.verb == "fsck":
-            return _fsck(home, json_output=options.json)
-        return _doctor(home, options.config, json_output=options.json)
+        code = _run(options, home)
+        sys.stdout.flush()
+        return code
     except ReefError as error:
-        print(error.message, error.hint, sep="\n" if error.hint else "", file=sys.stderr)
-        return 1
+        return tell(error.message, error.hint)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
+    except BrokenPipeError:
+        return reader_gone()
+    except Exception as error:  # noqa: BLE001 -- the top of the process: whatever is left is a bug of ours
+        return tell_bug(error, f"python -P -m daemon {options.verb} …", home)
+
+
+def _run(options: argparse.Namespace, home: Home) -> int:
+    if options.verb == "serve":
+        return _serve(home, options.config, options.port)
+    if options.verb == "fsck":
+        return _fsck(home, json_output=options.json)
+    return _doctor(home, options.config, json_output=options.json)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -93,8 +93,8 @@ def _answers(running: Running) -> bool:
 def _failed(path: Path) -> ReefError:
     """What the daemon printed before it ended: a sentence and a hint, or the last line of a traceback."""
     lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    if not lines or any(line.startswith("Traceback") for line in lines):
+    errors = [index for index, line in enumerate(lines) if line.startswith("Error: ")]
+    if not errors:
         last = lines[-1] if lines else "it said nothing"
         return ReefError(f"The daemon ended at its start: {last}", f"See more: {path} and reef logs; check everything: reef doctor")
-    message, *hint = lines[-2:]
-    return ReefError(message.removeprefix("Error:").strip(), " ".join(hint))
+    return ReefError(lines[errors[-1]].removeprefix("Error: "), " ".join(lines[errors[-1] + 1 : errors[-1] + 2]))

@@ -1,0 +1,16 @@
+"""`reef up` says why a daemon did not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reef_cli.commands.up import _failed
+
+
+def test_reef_up_repeats_the_error_of_a_daemon_that_could_not_start(tmp_path: Path) -> None:
+    said = tmp_path / "up.log"
+    said.write_text("Reef loads the model\nError: Port 8900 is in use.\n  Choose another with --port.\nsome noise\n")
+    error = _failed(said)
+    assert (error.message, error.hint) == ("Port 8900 is in use.", "Choose another with --port.")
+    said.write_text("Traceback (most recent call last):\nImportError: no uvloop\n")
+    assert _failed(said).message == "The daemon ended at its start: ImportError: no uvloop"
