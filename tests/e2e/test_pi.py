@@ -74,13 +74,16 @@ def test_a_prompt_typed_with_the_launcher_becomes_one_session(reef: ReefHome, tm
         timeout=240,
         check=False,
     )
-    assert answer.returncode == 0, answer.stderr
+    # A small model's reply ends by itself or at the limit that is set above; pi says the second with exit code 1.
+    truncated = "output token limit" in answer.stderr
+    assert answer.returncode == int(truncated), answer.stderr
     assert answer.stdout.strip()
     sessions = reef.get("/reef/scenarios/pi/sessions")["sessions"]
     assert len(sessions) == 1, "one conversation must be one session"
     identity = sessions[0].get("session") or sessions[0]["id"]
     shown = json.dumps(reef.get(f"/reef/scenarios/pi/sessions/{identity}"), ensure_ascii=False)
     assert "capital of Portugal" in shown and "coding assistant" in shown
+    assert f'"finish_reason": "{"length" if truncated else "stop"}"' in shown, "what pi was told is what was recorded"
     assert list((reef.home.agents / "pi" / "agent" / "sessions").rglob("*.jsonl")), "pi keeps its own transcript beside its settings"
 
 
