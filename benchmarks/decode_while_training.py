@@ -149,8 +149,8 @@ async def measure(tokens: int, rounds: int) -> dict[str, list[float]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, default=48, help="tokens of each reply")
-    parser.add_argument("--rounds", type=int, default=3, help="replies of each kind (twice as many alone)")
+    parser.add_argument("--tokens", type=int, default=100, help="tokens of each reply")
+    parser.add_argument("--rounds", type=int, default=6, help="replies of each kind (twice as many alone)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     found = asyncio.run(measure(arguments.tokens, arguments.rounds))
