@@ -8,7 +8,7 @@ usage() {
 Usage: ./install.sh [demo | test [--long]] [options]
 
   ./install.sh            set Reef up
-  ./install.sh demo       set Reef up, then play the whole loop (about 10 minutes on 2 cores)
+  ./install.sh demo       set Reef up, then play the whole loop (5 to 10 minutes on 2 cores)
   ./install.sh test       set Reef up, then check style, types and imports and run the tests; --long: the long ones too
 
 Options:

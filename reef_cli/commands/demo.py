@@ -18,7 +18,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary home, and say where it is.")] = False,
 ) -> None:
     """Asks for commit messages through the OpenAI SDK, corrects eight replies, lets two recipes learn from the
-    corrections, and shows before, after, and after rolling back. Takes about ten minutes on two cores, needs no network and
+    corrections, and shows before, after, and after rolling back. Takes five to ten minutes on two cores, needs no network and
     leaves your own home alone. The exit code is 0 only if every step held.
 
     \b
