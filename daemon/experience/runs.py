@@ -181,17 +181,6 @@ class RunStore:
             rows = self._reader.connection().execute("SELECT record FROM consumption WHERE scenario = ?", (scenario,))
             return frozenset(str(row[0]) for row in rows)
 
-    def mark_consumed(self, scenario: str, release_id: str, records: Collection[str], at: float | None = None) -> Future[None]:
-        """After publishing; the manifest holds the same and repairs it. `at` is the release's `created_at`."""
-        moment = time.time() if at is None else at
-
-        def write(connection: sqlite3.Connection) -> None:
-            connection.executemany(
-                "INSERT OR IGNORE INTO consumption VALUES (?, ?, ?, ?)", [(scenario, record, release_id, moment) for record in records]
-            )
-
-        return self._store.execute(write)
-
     def attempts(self, record: str) -> int:
         """How many ended runs have taken this record; cancelled ones do not count."""
         with storage_errors():

@@ -88,8 +88,8 @@ def test_consumed_turns_are_old_until_somebody_speaks_of_them_again(store: Store
     first, second = inference([user("1")]), inference([user("2")])
     store.append(first)
     store.append(second)
-    runs = RunStore(store, reader)
-    runs.mark_consumed("default", "r2", [first.id], at=time.time()).result(10)
+    release = ReleaseFacts("r2", "training", None, (first.id,), time.time())
+    OperationLog(store, reader).published("default", release, "r1").result(10)
     assert [turn.receipt for turn in stream.new()] == [second.id]
     assert len(stream.all()) == 2
     store.append_report(replace(report(first, score=-1.0), created_at=time.time() + 1)).result(10)
