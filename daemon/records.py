@@ -51,6 +51,7 @@ class Sampling:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     repeat_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()  # token id, what is added to its logit
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Inference:
     release_id: str
     lora_id: str | None  # sha256 of the LoRA that answered; None: the base model
     model: str
-    wire: str  # "chat", "responses", "messages"
+    wire: str  # "chat", "completions", "responses", "messages"
     messages: tuple[Message, ...]  # as the client sent them
     effective_messages: tuple[Message, ...] | None  # after serving hints; None: unchanged
     reply: Message
@@ -97,6 +98,8 @@ class Inference:
     request: JSONObject = field(default_factory=dict)  # the other request fields (tools, response_format, …)
     tags: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
+    note: str = ""  # what the engine has to say of the reply, such as a tool call that could not be read
+    cache_miss: str = ""  # why a continued conversation was read again; empty: it was not
     first_token_ms: float = 0.0
     total_ms: float = 0.0
     redactions: int = 0  # how many spans were replaced before storing

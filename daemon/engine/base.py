@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from enum import Flag, IntEnum, auto
 from pathlib import Path
 from typing import TypeAlias
 
-from daemon.records import JSONObject, Message, Sampling, TokenTrace, Usage
+from daemon.records import JSON, JSONObject, Message, Sampling, TokenTrace, Usage
 
 
 class Capability(Flag):
@@ -21,6 +21,9 @@ class Capability(Flag):
     LORA = auto()  # LoRA loaded into the running engine
     SCORE = auto()  # log-probabilities of a given text (raw forward)
     TRAINABLE = auto()  # the served weights are a local file that the trainer can read
+    STRUCTURE = auto()  # a reply held to a JSON schema, a tool call that must come
+    FILL_IN_MIDDLE = auto()  # a text completed between a beginning and an end
+    EMBEDDINGS = auto()  # vectors of texts
 
     def names(self) -> list[str]:
         return [str(flag.name).lower() for flag in self]
@@ -45,6 +48,7 @@ class ModelInfo:
     template_sha256: str = ""
     size_bytes: int = 0
     parameters: int = 0
+    tool_format: str = ""  # how the model writes tool calls: a name of `daemon.engine.llama.formats`; empty: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +64,18 @@ class GenerateRequest:
     messages: tuple[Message, ...]
     sampling: Sampling = field(default_factory=Sampling)
     max_tokens: int | None = None  # None: until the model stops or the window is full; too large is clamped
+    text: str | None = None  # a plain text to go on with, instead of messages
+    suffix: str | None = None  # what comes after the reply: fill in the middle
     tools: tuple[JSONObject, ...] = ()
+    tool_choice: JSON = "auto"  # "auto", "none", "required", or OpenAI's object that names one function
+    parallel_tool_calls: bool = True
+    response_format: JSONObject | None = None  # OpenAI's: text, json_object, json_schema
+    top_logprobs: int | None = None  # alternatives shown with each token; None: no log-probabilities in the reply
+    template_values: JSONObject = field(default_factory=dict)  # further variables of the chat template, such as enable_thinking
     lora: LoRA | None = None
     priority: Priority = Priority.LIVE
+    scenario: str = ""  # places are shared out fairly between scenarios, and within one between sessions
+    session: str = ""  # empty: belongs to no conversation that goes on
     extra: JSONObject = field(default_factory=dict)  # further request fields, for engines that pass them on
 
 
@@ -73,6 +86,7 @@ class Delta:
     text: str = ""
     reasoning: str = ""
     tool_calls: tuple[JSONObject, ...] = ()  # OpenAI tool-call deltas, as they stream
+    logprobs: tuple[JSONObject, ...] = ()  # OpenAI's: token, logprob, bytes, top_logprobs; only where asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +102,34 @@ class Finished:
     finish_reason: str  # "stop", "length", "tool_calls"
     usage: Usage
     tokens: TokenTrace | None = None
+    note: str = ""  # such as: a tool call could not be read and is given as text
+    cache_miss: str = ""  # why what a conversation had before was read again: see CACHE_MISSES
 
 
 Event: TypeAlias = Delta | Progress | Finished
+
+
+CACHE_MISSES = ("template changed", "history rewritten", "evicted", "LoRA changed")
+"""Why a continued conversation is read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What the prefix cache has done since the engine started."""
+
+    read_tokens: int = 0  # of prompts, computed
+    reused_tokens: int = 0  # of prompts, found
+    held_bytes: int = 0
+    limit_bytes: int = 0
+    misses: Mapping[str, int] = field(default_factory=dict)  # by reason
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors of unit length, one a text, and how many tokens were read."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +142,7 @@ class Stats:
     loras: tuple[str, ...] = ()
     restarts: int = 0
     detail: str = ""
+    cache: CacheStats = field(default_factory=CacheStats)
 
 
 class Engine(ABC):
@@ -160,3 +200,7 @@ class Engine(ABC):
     @abstractmethod
     async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
         """Log-probability (nats, temperature 1) of each token but the first, given those before it: `len(tokens) - 1` values."""
+
+    @abstractmethod
+    async def embed(self, texts: tuple[str, ...]) -> Embedded:
+        """One vector a text. Raises `Unsupported` where the model cannot pool."""

@@ -17,6 +17,7 @@ from daemon.config import UpstreamConfig
 from daemon.engine.base import (
     Capability,
     Delta,
+    Embedded,
     Engine,
     Event,
     Finished,
@@ -150,6 +151,9 @@ class UpstreamEngine(Engine):
         self, messages: tuple[Message, ...], tools: tuple[JSONObject, ...] = (), *, add_generation_prompt: bool = True
     ) -> list[int]:
         raise _unsupported("give token ids")
+
+    async def embed(self, texts: tuple[str, ...]) -> Embedded:
+        raise _unsupported("make embeddings")
 
     async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
         raise _unsupported("score a given text")

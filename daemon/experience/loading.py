@@ -112,6 +112,8 @@ class Loader:
             request=self._request(detail),
             tags={name: str(value) for name, value in _object(detail.get("tags")).items()},
             error=str(detail.get("error", "")),
+            note=str(detail.get("note", "")),
+            cache_miss=str(detail.get("cache_miss", "")),
             first_token_ms=first_token_ms,
             total_ms=total_ms,
             redactions=int(cast(int, detail.get("redactions", 0))),
@@ -163,5 +165,9 @@ def _integers(value: JSON) -> list[int]:
 
 def _sampling(fields: JSONObject) -> Sampling:
     settings = dict(fields)
-    stop = settings.pop("stop", [])
-    return Sampling(stop=tuple(str(item) for item in cast("Iterable[str]", stop)), **cast("dict[str, float]", settings))  # type: ignore[arg-type]
+    stop, bias = settings.pop("stop", []), settings.pop("logit_bias", [])
+    return Sampling(
+        stop=tuple(str(item) for item in cast("Iterable[str]", stop)),
+        logit_bias=tuple((int(token), float(value)) for token, value in cast("Iterable[tuple[int, float]]", bias)),
+        **cast("dict[str, float]", settings),  # type: ignore[arg-type]
+    )

@@ -187,6 +187,8 @@ class Rows:
             "large": large,
             "tags": _tags(inference.tags),
             "error": inference.error,
+            "note": inference.note,
+            "cache_miss": inference.cache_miss,
             "redactions": inference.redactions,
         }
         return {name: value for name, value in detail.items() if value or name in ("usage", "ms")}

@@ -162,7 +162,14 @@ class Exchange:
 
     def _completed(self, finished: Finished) -> Inference:
         reason = "tool_calls" if self._reply.has_tool_calls and finished.finish_reason == "stop" else finished.finish_reason
-        return replace(self._so_far(), finish_reason=reason, usage=finished.usage, tokens=finished.tokens)
+        return replace(
+            self._so_far(),
+            finish_reason=reason,
+            usage=finished.usage,
+            tokens=finished.tokens,
+            note=finished.note,
+            cache_miss=finished.cache_miss,
+        )
 
     def _so_far(self) -> Inference:
         return replace(self._draft, reply=self._reply.message(), first_token_ms=self._first_token_ms, total_ms=self._elapsed_ms())

@@ -19,7 +19,7 @@ from daemon.experience.grouping import SessionMatch, identify
 from daemon.gateway.call import Call
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.wire_chat import engine_messages
-from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, Message, new_id
+from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, Message, TurnKind, new_id
 from daemon.services import Services
 from daemon.serving.serving import Lease
 from daemon.serving.snapshot import Snapshot
@@ -175,6 +175,8 @@ def begin(engine: Engine, recorder: Recorder, lease: Lease, call: Call, place: P
             tools=call.tools,
             lora=snapshot.lora,
             priority=priority,
+            scenario=place.scenario,
+            session=place.session if place.match.kind is TurnKind.TURN else "",
             extra=call.extra,
         )
         draft = Inference(  # the record, as far as it is known before the reply

@@ -15,6 +15,7 @@ from pathlib import Path
 from daemon.engine.base import (
     Capability,
     Delta,
+    Embedded,
     Engine,
     Event,
     Finished,
@@ -236,6 +237,9 @@ class ScriptedEngine(Engine):
     ) -> list[int]:
         self._need(Capability.TOKEN_IDS)
         return render(messages, tools, add_generation_prompt)
+
+    async def embed(self, texts: tuple[str, ...]) -> Embedded:
+        raise Unsupported("This engine makes no embeddings.")
 
     async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
         self._need(Capability.SCORE)

@@ -19,21 +19,21 @@ from daemon.children import Child, ChildGone
 from daemon.engine.base import (
     Capability,
     Delta,
+    Embedded,
     Engine,
     Event,
-    Finished,
     GenerateRequest,
     LoRA,
     ModelInfo,
     Priority,
-    Progress,
     Stats,
 )
-from daemon.engine.llama.protocol import LoRAFile, WorkerSettings, error_from_json, sampling_to_json
-from daemon.errors import EngineError, ReefError
+from daemon.engine.llama.messages import event_of, generate_message, lora_json, numbers, stats_of, token_ids, whole
+from daemon.engine.llama.protocol import WorkerSettings, error_from_json
+from daemon.errors import EngineError, ReefError, Unsupported
 from daemon.files import sha256_file
 from daemon.gguf import GGUFHeader
-from daemon.records import JSON, JSONObject, Message, TokenTrace, Usage
+from daemon.records import JSON, JSONObject, Message
 
 _MODULE = "daemon.engine.llama.worker"
 _READY_S = 120.0  # loading a large model from a slow disk
@@ -139,9 +139,9 @@ class LlamaEngine(Engine):
             async for message in child.messages():
                 kind, call = message.get("type"), message.get("id")
                 if kind == "stats":
-                    self._take_stats(message, restarts)
+                    self._stats = stats_of(message, restarts)
                 elif kind == "ready":
-                    self._model = replace(self._model, context_tokens=_whole(message.get("context_tokens")))
+                    self._model = replace(self._model, context_tokens=whole(message.get("context_tokens")))
                     self._stats = Stats("ready", restarts=restarts)
                     self._failure, self._model_was_ready = None, True
                     self._ready.set()
@@ -157,11 +157,6 @@ class LlamaEngine(Engine):
                 queue.put_nowait(crash)
             self._child = None
             await child.terminate(grace_s=0.5)
-
-    def _take_stats(self, message: JSONObject, restarts: int) -> None:
-        loras = message.get("loras")
-        names = tuple(str(name) for name in loras) if isinstance(loras, list) else ()
-        self._stats = Stats("ready", _whole(message.get("active")), _whole(message.get("queued")), names, restarts)
 
     async def _call(self, message: JSONObject) -> AsyncGenerator[JSONObject, None]:
         """Send a call and yield its answers; leaving early cancels it."""
@@ -210,21 +205,13 @@ class LlamaEngine(Engine):
         raise EngineError("The engine gave no answer.", "Send the request again.")
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
-        message: JSONObject = {
-            "type": "generate",
-            "messages": list(request.messages),
-            "tools": list(request.tools),
-            "sampling": sampling_to_json(request.sampling),
-            "max_tokens": request.max_tokens,
-            "lora": _lora(request.lora),
-            "priority": int(request.priority),
-        }
+        message = generate_message(request)
         for attempt in (1, 2):
             shown = False
             try:
                 async with contextlib.aclosing(self._call(message)) as answers:
                     async for answer in answers:
-                        event = _event(answer)
+                        event = event_of(answer)
                         shown = shown or isinstance(event, Delta)
                         yield event
                 return
@@ -233,23 +220,26 @@ class LlamaEngine(Engine):
                     raise
 
     async def load_lora(self, lora: LoRA) -> None:
-        await self._ask({"type": "load_lora", "lora": _lora(lora)})
+        await self._ask({"type": "load_lora", "lora": lora_json(lora)})
 
     async def unload_lora(self, lora_id: str) -> None:
         await self._ask({"type": "unload_lora", "lora_id": lora_id})
 
     async def tokenize(self, text: str, *, special: bool = False) -> list[int]:
-        return _tokens(await self._ask({"type": "tokenize", "text": text, "special": special}))
+        return token_ids(await self._ask({"type": "tokenize", "text": text, "special": special}))
 
     async def render(
         self, messages: tuple[Message, ...], tools: tuple[JSONObject, ...] = (), *, add_generation_prompt: bool = True
     ) -> list[int]:
         message: JSONObject = {"type": "render", "messages": list(messages), "tools": list(tools)}
-        return _tokens(await self._ask({**message, "add_generation_prompt": add_generation_prompt}))
+        return token_ids(await self._ask({**message, "add_generation_prompt": add_generation_prompt}))
+
+    async def embed(self, texts: tuple[str, ...]) -> Embedded:
+        raise Unsupported("This model cannot make embeddings.", "Serve a model that pools, or name another server as the engine.")
 
     async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
-        message: JSONObject = {"type": "score", "tokens": list(tokens), "lora": _lora(lora), "priority": int(priority)}
-        return _numbers(await self._ask(message))
+        message: JSONObject = {"type": "score", "tokens": list(tokens), "lora": lora_json(lora), "priority": int(priority)}
+        return numbers(await self._ask(message))
 
 
 def _threads_that_soon_sleep() -> dict[str, str]:
@@ -262,32 +252,3 @@ def _threads_that_soon_sleep() -> dict[str, str]:
     if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:
         return {}
     return {"GOMP_SPINCOUNT": "300"}
-
-
-def _lora(lora: LoRA | None) -> JSONObject | None:
-    return LoRAFile.of(lora).model_dump(mode="json") if lora else None
-
-
-def _event(answer: JSONObject) -> Event:
-    if answer["type"] == "delta":
-        return Delta(text=str(answer.get("text", "")))
-    if answer["type"] == "progress":
-        return Progress(_whole(answer.get("done")), _whole(answer.get("total")))
-    prompt, completion = _tokens(answer.get("prompt")), _tokens(answer.get("completion"))
-    return Finished(
-        str(answer.get("finish_reason")),
-        Usage(len(prompt), len(completion), _whole(answer.get("cached_tokens"))),
-        TokenTrace(tuple(prompt), tuple(completion), tuple(_numbers(answer.get("logprobs")))),
-    )
-
-
-def _whole(value: JSON) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _tokens(value: JSON) -> list[int]:
-    return [item for item in value if isinstance(item, int)] if isinstance(value, list) else []
-
-
-def _numbers(value: JSON) -> list[float]:
-    return [float(item) for item in value if isinstance(item, (int, float))] if isinstance(value, list) else []

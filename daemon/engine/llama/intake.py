@@ -15,6 +15,7 @@ from typing import TypeAlias
 from pydantic import ValidationError
 
 from daemon.child_main import send
+from daemon.engine.llama.formats.plain import PlainParser
 from daemon.engine.llama.lora_file import check_lora_file
 from daemon.engine.llama.model import Vocabulary
 from daemon.engine.llama.protocol import (
@@ -28,7 +29,8 @@ from daemon.engine.llama.protocol import (
     error_to_json,
     sampling_from_json,
 )
-from daemon.engine.llama.sampling import check_sampling
+from daemon.engine.llama.reply import ReplyText
+from daemon.engine.llama.sampling import Sampler, check_sampling
 from daemon.engine.llama.sequence import Job, Score, Sequence
 from daemon.engine.llama.template import ChatTemplate
 from daemon.errors import BadRequest, ContextOverflow, EngineError, ReefError
@@ -130,7 +132,17 @@ class Intake:
         self._fits(len(prompt) + 1)
         room = self._context_tokens - len(prompt)
         self._check(call.lora)
-        job = Sequence(call.id, prompt, call.lora.id if call.lora else None, call.priority, sampling, min(room, call.max_tokens or room))
+        job = Sequence(
+            call.id,
+            prompt,
+            call.lora.id if call.lora else None,
+            call.priority,
+            sampler=Sampler(sampling, prompt),
+            reply=ReplyText(sampling.stop, PlainParser()),
+            max_tokens=min(room, call.max_tokens or room),
+            scenario=call.scenario,
+            session=call.session,
+        )
         self._commands.put(Submit(job, call.lora))
 
     def _score(self, call: ScoreCall) -> None:

@@ -46,6 +46,8 @@ class WorkerSettings(_Message):
     threads: int
     gpu_layers: int
     """-1: all, where the build has a GPU."""
+    cache_bytes: int = 0
+    """The most that is kept of conversations that have no place now."""
 
 
 class LoRAFile(_Message):
@@ -58,9 +60,20 @@ class LoRAFile(_Message):
 
 
 class GenerateCall(_Message):
+    """The fields of `GenerateRequest`."""
+
     id: int
     messages: list[dict[str, JsonValue]]
+    text: str | None = None
+    suffix: str | None = None
     tools: list[dict[str, JsonValue]] = []
+    tool_choice: JsonValue = "auto"
+    parallel_tool_calls: bool = True
+    response_format: dict[str, JsonValue] | None = None
+    top_logprobs: int | None = None
+    template_values: dict[str, JsonValue] = {}
+    scenario: str = ""
+    session: str = ""
     sampling: dict[str, JsonValue] = {}
     max_tokens: int | None = None
     lora: LoRAFile | None = None
@@ -85,6 +98,11 @@ class RenderCall(_Message):
     messages: list[dict[str, JsonValue]]
     tools: list[dict[str, JsonValue]] = []
     add_generation_prompt: bool = True
+
+
+class EmbedCall(_Message):
+    id: int
+    texts: list[str]
 
 
 class LoadCall(_Message):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from daemon.engine.base import Priority
 from daemon.engine.llama.loras import LoadedLoRAs
+from daemon.engine.llama.messages import delta_message
 from daemon.engine.llama.model import MIN_PIECE, LoRAHandle, Row
 from daemon.engine.llama.protocol import error_to_json
 from daemon.engine.llama.sampling import log_softmax
@@ -218,7 +219,7 @@ class Scheduler:
     def _sample(self, job: Sequence, logits: NDArray[np.float32]) -> list[JSONObject]:
         token, logprob = job.sampler.choose(logits)
         shown = job.accept(token, logprob, self._tokens.piece(token), self._tokens.ends(token))
-        messages: list[JSONObject] = [{"type": "delta", "id": job.id, "text": shown}] if shown else []
+        messages = [delta_message(job.id, delta) for delta in shown]
         if job.finish_reason:
             self._leave(job)
             messages.append(job.finished())

@@ -1,0 +1,33 @@
+"""One reply from bytes to what is shown: characters, stop strings, then reasoning and tool calls as the model's family writes them."""
+
+from __future__ import annotations
+
+from daemon.engine.base import Delta
+from daemon.engine.llama.formats.base import Parser
+from daemon.engine.llama.text import TextStream
+
+
+class ReplyText:
+    """See the module. After `finish`, or once `stopped`, nothing more comes."""
+
+    def __init__(self, stops: tuple[str, ...], parser: Parser) -> None:
+        self._text = TextStream(stops)
+        self._parser = parser
+
+    @property
+    def stopped(self) -> bool:
+        """A stop string is complete; it and what follows is not shown."""
+        return self._text.stopped
+
+    @property
+    def note(self) -> str:
+        return self._parser.note
+
+    def push(self, piece: bytes) -> list[Delta]:
+        """Add a token's bytes."""
+        shown = self._parser.push(self._text.push(piece))
+        return shown + self._parser.finish() if self._text.stopped else shown
+
+    def finish(self) -> list[Delta]:
+        """The model ended its turn, or may not go on."""
+        return self._parser.push(self._text.finish()) + self._parser.finish()
