@@ -10,7 +10,7 @@ from daemon.engine.llama.sequence import Sequence
 from daemon.records import Sampling
 
 
-def sequence(number: int, prompt: list[int], lora: str | None, priority: Priority, max_tokens: int) -> Sequence:
+def greedy(number: int, prompt: list[int], lora: str | None, priority: Priority, max_tokens: int) -> Sequence:
     """A greedy sequence whose reply is plain text."""
     sampler = Sampler(Sampling(temperature=0), prompt)
     return Sequence(number, prompt, lora, priority, sampler=sampler, reply=ReplyText((), PlainParser()), max_tokens=max_tokens)

@@ -16,7 +16,7 @@ from daemon.engine.llama.model import MIN_PIECE, LoRAHandle, Row
 from daemon.engine.llama.scheduler import LORA_TURN_STEPS, Scheduler
 from daemon.engine.llama.sequence import Score, Sequence
 from daemon.errors import EngineError
-from tests.engine.jobs import sequence
+from tests.engine.jobs import greedy
 
 SIZE = 300
 
@@ -73,7 +73,7 @@ def scheduler(model: FakeModel) -> Scheduler:
 
 
 def sequence(number: int, length: int = 10, tokens: int = 5, lora: str | None = None, priority: Priority = Priority.LIVE) -> Sequence:
-    return sequence(number, [(number + index) % SIZE for index in range(length)], lora, priority, tokens)
+    return greedy(number, [(number + index) % SIZE for index in range(length)], lora, priority, tokens)
 
 
 def run(scheduler: Scheduler, steps: int = 500) -> dict[int, list[str]]:

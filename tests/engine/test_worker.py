@@ -16,6 +16,7 @@ from daemon.engine.llama.template import ChatTemplate
 from daemon.engine.llama.worker import QUEUE_LIMIT, Worker
 from daemon.gguf import GGUFHeader
 from daemon.records import JSONObject
+from tests.engine.jobs import greedy
 from tests.engine.test_scheduler import FakeModel
 
 HEADER = GGUFHeader("llama", "m", "F16", 64, None, 0, 0, {}, 0, ())
@@ -56,7 +57,7 @@ def test_what_fails_while_a_request_is_prepared_ends_that_request_alone(sent: li
 
 def test_a_queue_full_of_learning_still_takes_a_live_request(sent: list[JSONObject]) -> None:
     def job(number: int, priority: Priority) -> Submit:
-        return Submit(sequence(number, [1, 2, 3], None, priority, 4), None)
+        return Submit(greedy(number, [1, 2, 3], None, priority, 4), None)
 
     model = FakeModel()
     loras = LoadedLoRAs(model)
