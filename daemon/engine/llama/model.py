@@ -42,17 +42,17 @@ class Vocabulary:
 
     def __init__(self, model: int) -> None:
         self._vocabulary = native.llama_model_get_vocab(model)
+        self.address = int(self._vocabulary)  # of llama.cpp's own, for libraries that read it too
         self.size = int(native.llama_vocab_n_tokens(self._vocabulary))
         self.adds_begin = bool(native.llama_vocab_get_add_bos(self._vocabulary))
         self.begin_text = self._text_of(native.llama_vocab_bos(self._vocabulary))
         self.end_text = self._text_of(native.llama_vocab_eos(self._vocabulary))
         pieces = [self.piece(token, special=True) for token in range(self.size)]
         self.longest_piece_bytes = max(1, *map(len, pieces))
-        self.control_texts = tuple(
-            piece.decode(errors="replace")
-            for token, piece in enumerate(pieces)
-            if piece and native.llama_vocab_get_attr(self._vocabulary, token) & _CONTROL
+        self.control_tokens = tuple(
+            token for token, piece in enumerate(pieces) if piece and native.llama_vocab_get_attr(self._vocabulary, token) & _CONTROL
         )
+        self.control_texts = tuple(pieces[token].decode(errors="replace") for token in self.control_tokens)
 
     def tokenize(self, text: str, *, begin: bool = False, special: bool = False) -> list[int]:
         """Token ids. `begin` puts the begin-of-text token first where the model wants one; `special` reads control tokens."""
