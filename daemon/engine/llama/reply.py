@@ -8,11 +8,15 @@ from daemon.engine.llama.text import TextStream
 
 
 class ReplyText:
-    """See the module. After `finish`, or once `stopped`, nothing more comes."""
+    """See the module. After `finish`, or once `stopped`, nothing more comes.
+
+    `called`: a tool was called.
+    """
 
     def __init__(self, stops: tuple[str, ...], parser: Parser) -> None:
         self._text = TextStream(stops)
         self._parser = parser
+        self.called = False
 
     @property
     def stopped(self) -> bool:
@@ -26,8 +30,12 @@ class ReplyText:
     def push(self, piece: bytes) -> list[Delta]:
         """Add a token's bytes."""
         shown = self._parser.push(self._text.push(piece))
-        return shown + self._parser.finish() if self._text.stopped else shown
+        return self._seen(shown + self._parser.finish() if self._text.stopped else shown)
 
     def finish(self) -> list[Delta]:
         """The model ended its turn, or may not go on."""
-        return self._parser.push(self._text.finish()) + self._parser.finish()
+        return self._seen(self._parser.push(self._text.finish()) + self._parser.finish())
+
+    def _seen(self, shown: list[Delta]) -> list[Delta]:
+        self.called = self.called or any(delta.tool_calls for delta in shown)
+        return shown

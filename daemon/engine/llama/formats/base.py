@@ -29,6 +29,10 @@ class ToolFormat(ABC):
     name: str
     markers: tuple[str, ...] = ()
     """Texts of control tokens that the parser must see; all others are left out of the reply."""
+    reasoning: tuple[str, str] = ("<think>", "</think>")
+    """What is around reasoning. A reply may begin with it, or go on with it where the prompt has opened it."""
+    before_text: str = ""
+    """Lark terms that a reply held to a JSON schema must begin with in this family."""
 
     @abstractmethod
     def recognises(self, template: str) -> bool:
@@ -43,6 +47,13 @@ class ToolFormat(ABC):
             prompt_end: the last characters of the rendered prompt: it may have opened the reasoning already.
         """
 
+    def opens_reasoning(self, prompt_end: str) -> bool:
+        """Whether the prompt's last words have opened the reasoning, so that the reply begins inside it."""
+        return prompt_end.rstrip().endswith(self.reasoning[0].rstrip())
+
     @abstractmethod
     def call_grammar(self, tools: tuple[JSONObject, ...], *, parallel: bool) -> str:
-        """A Lark grammar (llguidance's dialect) of a reply that is one call of one of `tools`, or with `parallel` one or more."""
+        """A Lark grammar (llguidance's dialect) of a reply that is one call of one of `tools`, or with `parallel` one or more.
+
+        Markers are plain strings in it, and reasoning is not part of it. `parameters` of each tool is put in as it is.
+        """

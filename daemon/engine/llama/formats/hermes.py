@@ -1,0 +1,47 @@
+"""Hermes, Qwen 2.5 and 3, Granite 4, and every model that is asked for tools by our own prompt: JSON in `<tool_call>`.
+
+    <tool_call>
+    {"name": "read", "arguments": {"path": "a.py"}}
+    </tool_call>
+
+Several calls are several blocks; some models put several objects, or an array, into one.
+"""
+
+from __future__ import annotations
+
+from daemon.engine.llama.formats import grammar
+from daemon.engine.llama.formats.calls import Call, calls_of_json, functions
+from daemon.engine.llama.formats.marked import MarkedFormat
+from daemon.engine.llama.formats.reader import Calls, Scope
+from daemon.records import JSONObject
+
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
+
+
+class HermesFormat(MarkedFormat):
+    name = "hermes"
+    markers = (_OPEN, _CLOSE, "<think>", "</think>")
+    openings = (_OPEN,)
+
+    def recognises(self, template: str) -> bool:
+        return _OPEN in template
+
+    def read_calls(self, scope: Scope) -> Calls:
+        source = scope.source
+        found: list[Call] = []
+        while True:
+            yield from source.space()
+            found += calls_of_json((yield from source.json()))
+            yield from source.space()
+            if source.exhausted or (yield from source.ahead("{", _CLOSE)) != "{":
+                break
+        if not source.exhausted:  # a reply that ends with a whole call need not close it
+            yield from source.literal(_CLOSE)
+        yield tuple(found)
+
+    def call_grammar(self, tools: tuple[JSONObject, ...], *, parallel: bool) -> str:
+        choices = [
+            grammar.around(_OPEN + '\n{"name": ' + grammar.quoted(name) + ', "arguments": ', parameters, "}\n" + _CLOSE)
+            for name, parameters in functions(tools).items()
+        ]
+        return grammar.calls(choices, parallel=parallel, between="\n")

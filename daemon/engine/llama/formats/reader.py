@@ -1,0 +1,210 @@
+"""The reader of most families: reasoning between two markers, then text in which markers open calls.
+
+What the reader promises, whatever the model writes and however it is cut into pieces:
+
+- Every character comes out once: as reasoning, as text, or inside a call. Only markers, and white space beside them, are left out.
+- A call is shown when it is complete, names a tool of the request and has a JSON object for arguments. Till then it is held back:
+  a name that was shown could not be taken back. Anything else comes out as the text that it is, with a note.
+- The work is linear in the length of the reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TypeAlias
+
+from daemon.engine.base import Delta
+from daemon.engine.llama.formats.base import Parser
+from daemon.engine.llama.formats.calls import Call, functions
+from daemon.engine.llama.formats.source import Malformed, Markers, Source
+from daemon.records import JSONObject
+
+Calls: TypeAlias = Generator[tuple[Call, ...] | None, None, None]
+"""Reads what follows an opening marker: yields calls that belong together when they are complete, None where it needs more text."""
+
+Shown: TypeAlias = Generator[Delta | None, None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a reader of calls may know: the tools by name, with the schema of their arguments, and which marker it follows."""
+
+    source: Source
+    tools: dict[str, JSONObject]
+    marker: str
+
+
+ReadCalls: TypeAlias = Callable[[Scope], Calls]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a family marks things."""
+
+    openings: dict[str, ReadCalls]
+    """What opens calls, and what reads them from there on."""
+    reasoning: tuple[str, str] = ("<think>", "</think>")
+    interrupts: tuple[str, ...] = ()
+    """Openings that end reasoning too: control tokens that no model muses about."""
+    dropped: tuple[str, ...] = ()
+    """Markers around plain text, which mean nothing to a client."""
+
+
+class StepParser(Parser):
+    """Runs a generator that reads a source: an attempt to read on with each piece of text."""
+
+    def __init__(self) -> None:
+        self._source = Source()
+        self._steps: Shown | None = None
+
+    def shown(self) -> Shown:
+        """Read the whole reply: yields what may be shown, None where more text is needed."""
+        raise NotImplementedError
+
+    def push(self, text: str) -> list[Delta]:
+        self._source.feed(text)
+        return self._run() if text else []
+
+    def finish(self) -> list[Delta]:
+        self._source.ended = True
+        return self._run()
+
+    def _run(self) -> list[Delta]:
+        if self._steps is None:
+            self._steps = self.shown()
+        found: list[Delta] = []
+        while (delta := next(self._steps, None)) is not None:
+            found.append(delta)
+        return _merged(found)
+
+
+@dataclass(slots=True)
+class Spaced:
+    """Text without the white space at its ends, though it arrives in pieces."""
+
+    lead: bool = True
+    """Nothing was shown yet: white space that comes now is at the beginning."""
+    _held: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> str:
+        """Returns what can be shown now."""
+        if self.lead:
+            text = text.lstrip()
+        body = text.rstrip()
+        if not body:
+            self._held.append(text)
+            return ""
+        shown = "".join([*self._held, body])
+        self._held = [text[len(body) :]]
+        self.lead = False
+        return shown
+
+    def rest(self) -> str:
+        """The white space at the end."""
+        held, self._held = "".join(self._held), []
+        return held
+
+    def restart(self) -> None:
+        self._held, self.lead = [], True
+
+
+class Reader(StepParser):
+    """One reply in a dialect."""
+
+    def __init__(self, dialect: Dialect, tools: tuple[JSONObject, ...], *, reasons: bool) -> None:
+        """`reasons`: the prompt has opened the reasoning."""
+        super().__init__()
+        self._dialect = dialect
+        self._tools = functions(tools)
+        self._reasons = reasons
+        self._count = 0
+        self._text = Spaced()
+
+    def shown(self) -> Shown:
+        source = self._source
+        openings = self._dialect.openings if self._tools else {}
+        begin, _ = self._dialect.reasoning
+        markers = Markers(begin, *self._dialect.dropped, *openings)
+        if self._reasons:
+            yield from self._reasoning()
+        else:
+            self._text.lead = False  # a reply without reasoning keeps the white space that it begins with
+        untouched = not self._reasons
+        while not source.exhausted:
+            text, marker = source.scan(markers)
+            untouched = untouched and not text.strip()
+            if text:
+                yield Delta(text=self._text.add(text))
+            if marker == begin:
+                if untouched or self._text.lead:
+                    yield from self._reasoning()
+                    untouched = False
+                else:
+                    yield Delta(text=self._text.add(marker))
+            elif marker in openings:
+                untouched = False
+                source.mark(marker)
+                yield from self._calls(openings[marker], marker)
+            elif not marker and not source.ended:
+                yield None
+            source.mark()
+        if not self._text.lead:
+            yield Delta(text=self._text.rest())
+
+    def _reasoning(self) -> Shown:
+        """Up to the closing marker, or the reply's end."""
+        source, inside = self._source, Spaced()
+        interrupts = tuple(text for text in self._dialect.interrupts if self._tools)
+        end = self._dialect.reasoning[1]
+        markers = Markers(end, *interrupts)
+        while not source.exhausted:
+            text, marker = source.scan(markers)
+            yield Delta(reasoning=inside.add(text))
+            if marker:
+                if marker != end:
+                    source.unread(marker)
+                break
+            if not source.ended:
+                yield None
+        source.mark()
+        self._text.restart()
+
+    def _calls(self, read: ReadCalls, marker: str) -> Shown:
+        """Calls from after `marker` on; what is none becomes text."""
+        source = self._source
+        try:
+            for calls in read(Scope(source, self._tools, marker)):
+                if calls is None:
+                    yield None
+                    continue
+                for call in calls:
+                    if call.name not in self._tools:
+                        raise Malformed(f"names {call.name[:64]!r}, which is no tool of this request")
+                for call in calls:
+                    yield from call.deltas(self._count)
+                    self._count += 1
+                source.mark()
+                self._text.restart()
+        except Malformed as reason:
+            self.note = self.note or f"A tool call is given as text: it {reason}."
+            text = source.since_mark()
+            # A marker may begin in what was read last. Never the whole of it: the next attempt must begin later than this one did.
+            again = Markers(*self._dialect.openings).overlap(text, 1)
+            source.unread(text[len(text) - again :])
+            yield Delta(text=self._text.add(text[: len(text) - again]))
+
+
+def _merged(deltas: list[Delta]) -> list[Delta]:
+    """The same in fewer pieces: neighbours of a kind joined, empty ones left out."""
+    merged: list[Delta] = []
+    kept = (delta for delta in deltas if delta.text or delta.reasoning or delta.tool_calls)
+    for (is_text, is_reasoning), run in groupby(kept, key=lambda delta: (bool(delta.text), bool(delta.reasoning))):
+        if is_text:
+            merged.append(Delta(text="".join(delta.text for delta in run)))
+        elif is_reasoning:
+            merged.append(Delta(reasoning="".join(delta.reasoning for delta in run)))
+        else:
+            merged.extend(run)
+    return merged

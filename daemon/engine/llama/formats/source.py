@@ -1,0 +1,181 @@
+"""The text of a reply as it arrives, and the few ways of reading it that formats are written in.
+
+A format reads like its grammar: generators that take literals, JSON and text up to a marker, and that yield None where more text is
+needed. Each character is looked at once or a few times, however the text is cut into pieces: what was read is not searched again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from functools import lru_cache
+from typing import TypeAlias, TypeVar
+
+from daemon.engine.llama.formats.json_scan import JSONScanner
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""Yields whenever it needs more text; its value is what was read."""
+
+_SPACE = re.compile(r"\s*")
+
+
+class Malformed(Exception):
+    """What follows is not what the format says. Its text is a reason, the end of a sentence that begins with "it"."""
+
+
+class CutOff(Malformed):
+    """The reply ended in the middle."""
+
+    def __init__(self) -> None:
+        super().__init__("is cut off")
+
+
+class Markers:
+    """Texts to look for, and how much at a text's end may still become one of them."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+        self._pattern = re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True)))) if texts else None
+        self._beginnings = frozenset(text[:size] for text in texts for size in range(1, len(text)))
+        self._longest = max((len(text) - 1 for text in texts), default=0)
+
+    def search(self, text: str, start: int) -> re.Match[str] | None:
+        """The first of them from `start` on."""
+        return self._pattern.search(text, start) if self._pattern else None
+
+    def overlap(self, text: str, start: int) -> int:
+        """Length of the longest end of `text`, from `start` on, that is the beginning of a marker."""
+        longest = min(len(text) - start, self._longest)
+        return next((size for size in range(longest, 0, -1) if text[-size:] in self._beginnings), 0)
+
+
+@lru_cache(maxsize=256)
+def _markers(texts: tuple[str, ...]) -> Markers:
+    return Markers(*texts)
+
+
+class Source:
+    """The text that is not read yet, and what was read since `mark`."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._at = 0
+        self._read: list[str] = []
+        self.ended = False
+
+    def feed(self, text: str) -> None:
+        self._text = self._text[self._at :] + text
+        self._at = 0
+
+    def mark(self, marker: str = "") -> None:
+        """Forget what was read so far: it has been dealt with, all but `marker`, which was read last."""
+        self._read = [marker]
+
+    def since_mark(self) -> str:
+        return "".join(self._read)
+
+    def unread(self, text: str) -> None:
+        """Put back what was read last."""
+        if self._text.endswith(text, 0, self._at):
+            self._at -= len(text)
+        else:
+            self._text = text + self._text[self._at :]
+            self._at = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing is left, and nothing will come."""
+        return self.ended and self._at == len(self._text)
+
+    def more(self) -> Steps[None]:
+        """Wait for more text. Raises CutOff if there will be none."""
+        if self.ended:
+            raise CutOff
+        yield
+
+    def scan(self, markers: Markers) -> tuple[str, str]:
+        """What is there now up to a marker, and the marker, which is read too; empty where none is there yet.
+
+        What may become a marker stays unread, unless the reply has ended.
+        """
+        if found := markers.search(self._text, self._at):
+            return self._take(found.start()), self._take(found.end())
+        kept = 0 if self.ended else markers.overlap(self._text, self._at)
+        return self._take(len(self._text) - kept), ""
+
+    def until(self, *texts: str) -> Steps[tuple[str, str]]:
+        """Read up to one of `texts`; returns what is before it, and which it is."""
+        markers = _markers(texts)
+        parts: list[str] = []
+        while True:
+            text, marker = self.scan(markers)
+            parts.append(text)
+            if marker:
+                return "".join(parts), marker
+            yield from self.more()
+
+    def space(self) -> Steps[None]:
+        """Read white space, perhaps none; stops at the reply's end."""
+        while True:
+            found = _SPACE.match(self._text, self._at)
+            if found is not None:
+                self._take(found.end())
+            if self._at < len(self._text) or self.ended:
+                return
+            yield
+
+    def ahead(self, *texts: str) -> Steps[str]:
+        """Which of `texts` comes next, without reading it; empty for none of them. None may be the beginning of another."""
+        while True:
+            for text in texts:
+                if self._text.startswith(text, self._at):
+                    return text
+            rest = self._text[self._at : self._at + max(map(len, texts))]
+            if self.ended or not any(text.startswith(rest) for text in texts):
+                return ""
+            yield
+
+    def maybe(self, *texts: str) -> Steps[str]:
+        """Read one of `texts` if it comes next; returns it, or nothing."""
+        found = yield from self.ahead(*texts)
+        self._take(self._at + len(found))
+        return found
+
+    def literal(self, *texts: str) -> Steps[str]:
+        """Read one of `texts`, which must come next."""
+        found = yield from self.maybe(*texts)
+        if not found:
+            raise CutOff if self.exhausted else Malformed(f"has no {texts[0].strip()} where one belongs")
+        return found
+
+    def matching(self, pattern: re.Pattern[str]) -> Steps[str]:
+        """Read characters, each of which matches `pattern`, as many as come; stops at the reply's end."""
+        parts: list[str] = []
+        while True:
+            start = self._at
+            while start < len(self._text) and pattern.match(self._text[start]):
+                start += 1
+            parts.append(self._take(start))
+            if self._at < len(self._text) or self.ended:
+                return "".join(parts)
+            yield
+
+    def json(self) -> Steps[str]:
+        """Read one JSON object or array; returns its text. Raises Malformed at the first character that does not belong."""
+        scanner = JSONScanner()
+        parts: list[str] = []
+        while True:
+            parts.append(self._take(scanner.feed(self._text, self._at)))
+            if scanner.done:
+                return "".join(parts)
+            if self._at < len(self._text):
+                raise Malformed("is not valid JSON")
+            yield from self.more()
+
+    def _take(self, end: int) -> str:
+        text = self._text[self._at : end]
+        if text:
+            self._read.append(text)
+            self._at = end
+        return text
