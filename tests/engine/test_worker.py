@@ -10,9 +10,9 @@ import pytest
 from daemon.engine.base import Priority
 from daemon.engine.llama.intake import Cancel, Command, Intake, Stop, Submit
 from daemon.engine.llama.loras import LoadedLoRAs
-from daemon.engine.llama.model import Vocabulary
 from daemon.engine.llama.scheduler import Scheduler
 from daemon.engine.llama.template import ChatTemplate
+from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.engine.llama.worker import QUEUE_LIMIT, Worker
 from daemon.gguf import GGUFHeader
 from daemon.records import JSONObject

@@ -1,4 +1,4 @@
-"""llama.cpp's low-level API behind three small classes: vocabulary, model with its context, and loaded LoRA. Nothing else calls it."""
+"""llama.cpp's low-level API behind a small class: the model with its context and its LoRAs. Beside it only `vocabulary` calls it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
 from daemon.engine.llama.protocol import WorkerSettings
+from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.errors import DataError, EngineError
 
 LoRAHandle = NewType("LoRAHandle", int)
@@ -24,8 +25,6 @@ BATCH_TOKENS = 512
 MIN_PIECE = 8
 """A prompt is read in pieces of at least so many tokens: smaller ones are computed by other kernels, with slightly other results."""
 
-_CONTROL = 1 << 3  # LLAMA_TOKEN_ATTR_CONTROL
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -35,51 +34,6 @@ class Row:
     position: int
     slot: int
     wants_logits: bool
-
-
-class Vocabulary:
-    """Text to token ids and back. Safe to use from several threads."""
-
-    def __init__(self, model: int) -> None:
-        self._vocabulary = native.llama_model_get_vocab(model)
-        self.address = int(self._vocabulary)  # of llama.cpp's own, for libraries that read it too
-        self.size = int(native.llama_vocab_n_tokens(self._vocabulary))
-        self.adds_begin = bool(native.llama_vocab_get_add_bos(self._vocabulary))
-        self.begin_text = self._text_of(native.llama_vocab_bos(self._vocabulary))
-        self.end_text = self._text_of(native.llama_vocab_eos(self._vocabulary))
-        pieces = [self.piece(token, special=True) for token in range(self.size)]
-        self.longest_piece_bytes = max(1, *map(len, pieces))
-        self.control_tokens = tuple(
-            token for token, piece in enumerate(pieces) if piece and native.llama_vocab_get_attr(self._vocabulary, token) & _CONTROL
-        )
-        self.control_texts = tuple(pieces[token].decode(errors="replace") for token in self.control_tokens)
-
-    def tokenize(self, text: str, *, begin: bool = False, special: bool = False) -> list[int]:
-        """Token ids. `begin` puts the begin-of-text token first where the model wants one; `special` reads control tokens."""
-        data = text.encode(errors="replace")
-        room = len(data) + 8
-        tokens = (native.llama_token * room)()
-        count = native.llama_tokenize(self._vocabulary, data, len(data), tokens, room, begin, special)
-        if count < 0:
-            tokens = (native.llama_token * -count)()
-            count = native.llama_tokenize(self._vocabulary, data, len(data), tokens, -count, begin, special)
-        return tokens[:count]
-
-    def piece(self, token: int, *, special: bool = False) -> bytes:
-        """The bytes of one token, perhaps a part of a character; empty for a control token unless `special`."""
-        buffer = ctypes.create_string_buffer(64)
-        length = native.llama_token_to_piece(self._vocabulary, token, buffer, 64, 0, special)
-        if length < 0:
-            buffer = ctypes.create_string_buffer(-length)
-            length = native.llama_token_to_piece(self._vocabulary, token, buffer, -length, 0, special)
-        return buffer.raw[: max(0, length)]
-
-    def ends(self, token: int) -> bool:
-        """Whether the model says with this token that its turn is over."""
-        return bool(native.llama_vocab_is_eog(self._vocabulary, token))
-
-    def _text_of(self, token: int) -> str:
-        return self.piece(token, special=True).decode(errors="replace") if token >= 0 else ""
 
 
 class LlamaModel:
