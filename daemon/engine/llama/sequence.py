@@ -86,7 +86,7 @@ class Sequence(Job):
         return {
             "type": "finished",
             "id": self.id,
-            "finish_reason": self.finish_reason,
+            "finish_reason": "tool_calls" if self.reply.called and self.finish_reason == "stop" else self.finish_reason,
             "cached_tokens": self.cached,
             "cache_miss": self.cache_miss,
             "note": self.reply.note,
