@@ -72,9 +72,13 @@ class Unsupported(ReefError):
 
 
 class EngineError(ReefError):
-    """The engine failed or is not there; the request may be sent again."""
+    """The engine failed or is not there; the request may be sent again, after `retry_after_s`."""
 
     status, code = 503, "engine_unavailable"
+
+    def __init__(self, message: str, hint: str = "", *, param: str | None = None, retry_after_s: int = 1) -> None:
+        super().__init__(message, hint, param=param)
+        self.retry_after_s = retry_after_s
 
 
 class StorageError(ReefError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daemon.engine.base import CacheStats, Delta, Event, Finished, GenerateRequest, LoRA, Progress, Stats
+from daemon.engine.base import CacheStats, Delta, Embedded, Event, Finished, GenerateRequest, LoRA, Progress, Stats
 from daemon.engine.llama.protocol import LoRAFile, sampling_to_json
 from daemon.records import JSON, JSONObject, TokenTrace, Usage
 
@@ -72,6 +72,14 @@ def stats_of(message: JSONObject, restarts: int) -> Stats:
     loras = message.get("loras")
     names = tuple(str(name) for name in loras) if isinstance(loras, list) else ()
     return Stats("ready", whole(message.get("active")), whole(message.get("queued")), names, restarts, cache=_cache(message.get("cache")))
+
+
+def embedded_of(value: JSON) -> Embedded:
+    """The result of an `embed` call."""
+    answer = value if isinstance(value, dict) else {}
+    vectors = answer.get("vectors")
+    rows = vectors if isinstance(vectors, list) else []
+    return Embedded(tuple(tuple(numbers(row)) for row in rows), whole(answer.get("tokens")))
 
 
 def whole(value: JSON) -> int:
