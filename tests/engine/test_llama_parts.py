@@ -1,66 +1,18 @@
-"""The embedded engine's parts, without a model: sampling, text, template, slots, LoRAs, machine."""
+"""The embedded engine's parts, without a model: text, template, slots, LoRAs, machine."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from daemon.engine.llama.loras import LIMIT, LoadedLoRAs
 from daemon.engine.llama.model import LoRAHandle
-from daemon.engine.llama.sampling import Sampler, check_sampling, log_softmax
 from daemon.engine.llama.slots import Slots, common_prefix
 from daemon.engine.llama.template import ChatTemplate
 from daemon.engine.llama.text import TextStream
 from daemon.errors import BadRequest, DataError, EngineError, Unsupported
-from daemon.records import JSONObject, Sampling
-
-LOGITS = np.array([1.0, 3.0, 2.0, -5.0], np.float32)
-
-
-def _draws(sampling: Sampling, count: int = 300) -> set[int]:
-    sampler = Sampler(sampling, [])
-    return {sampler.choose(LOGITS)[0] for _ in range(count)}
-
-
-def test_greedy_takes_the_best_and_reports_the_untouched_probability() -> None:
-    token, logprob = Sampler(Sampling(temperature=0), []).choose(LOGITS)
-    assert token == 1
-    assert logprob == pytest.approx(float(log_softmax(LOGITS)[1]), abs=1e-6)
-    _, hot = Sampler(Sampling(temperature=2.0, top_k=1), []).choose(LOGITS)
-    assert hot == pytest.approx(logprob)
-
-
-def test_truncations_keep_what_they_promise() -> None:
-    assert _draws(Sampling(temperature=1, seed=1, top_k=2)) == {1, 2}
-    assert _draws(Sampling(temperature=1, seed=1, top_p=0.5)) == {1}
-    assert _draws(Sampling(temperature=1, seed=1, top_p=0.8)) == {1, 2}
-    assert _draws(Sampling(temperature=1, seed=1, min_p=0.2)) == {1, 2}
-    assert _draws(Sampling(temperature=5, seed=1)) == {0, 1, 2, 3}
-
-
-def test_top_p_over_a_large_vocabulary_equals_a_full_sort() -> None:
-    logits = np.random.default_rng(1).standard_normal(50_000).astype(np.float32) * 3
-    order = np.argsort(-logits)
-    share = np.cumsum(np.exp(logits[order].astype(np.float64)))
-    allowed = set(order[: int(np.searchsorted(share / share[-1], 0.9)) + 1].tolist())
-    sampler = Sampler(Sampling(temperature=1, top_p=0.9, seed=3), [])
-    assert all(sampler.choose(logits)[0] in allowed for _ in range(50))
-
-
-def test_penalties_count_what_was_said() -> None:
-    sampler = Sampler(Sampling(temperature=0, presence_penalty=1.5), [])
-    assert [sampler.choose(LOGITS)[0] for _ in range(2)] == [1, 2]
-    assert Sampler(Sampling(temperature=0, repeat_penalty=3.0), [1]).choose(LOGITS)[0] == 2
-
-
-@pytest.mark.parametrize("field", ["temperature", "top_p", "min_p", "presence_penalty", "repeat_penalty"])
-def test_values_out_of_range_are_refused_by_name(field: str) -> None:
-    for value in (-3.0, float("nan")):
-        with pytest.raises(BadRequest) as caught:
-            check_sampling(Sampling(**{field: value}))  # type: ignore[arg-type]
-        assert caught.value.param == field
+from daemon.records import JSONObject
 
 
 def test_text_never_splits_a_character_and_never_shows_a_stop_string() -> None:

@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from daemon.child_main import send
 from daemon.engine.llama.formats.plain import PlainParser
 from daemon.engine.llama.lora_file import check_lora_file
-from daemon.engine.llama.model import Vocabulary
 from daemon.engine.llama.protocol import (
     GenerateCall,
     LoadCall,
@@ -33,6 +32,7 @@ from daemon.engine.llama.reply import ReplyText
 from daemon.engine.llama.sampling import Sampler, check_sampling
 from daemon.engine.llama.sequence import Job, Score, Sequence
 from daemon.engine.llama.template import ChatTemplate
+from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.errors import BadRequest, ContextOverflow, EngineError, ReefError
 from daemon.gguf import GGUFHeader
 from daemon.records import JSONObject
@@ -127,7 +127,7 @@ class Intake:
         if call.max_tokens is not None and call.max_tokens < 1:
             raise BadRequest("max_tokens must be at least 1.", param="max_tokens")
         sampling = sampling_from_json(call.sampling)
-        check_sampling(sampling)
+        check_sampling(sampling, self._vocabulary.size, call.top_logprobs)
         prompt = self._render(call.messages, call.tools, True)
         self._fits(len(prompt) + 1)
         room = self._context_tokens - len(prompt)
@@ -137,7 +137,7 @@ class Intake:
             prompt,
             call.lora.id if call.lora else None,
             call.priority,
-            sampler=Sampler(sampling, prompt),
+            sampler=Sampler(sampling, prompt, top_logprobs=call.top_logprobs, pieces=self._vocabulary),
             reply=ReplyText(sampling.stop, PlainParser()),
             max_tokens=min(room, call.max_tokens or room),
             scenario=call.scenario,

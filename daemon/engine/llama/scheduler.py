@@ -217,7 +217,7 @@ class Scheduler:
         return [job.result()]
 
     def _sample(self, job: Sequence, logits: NDArray[np.float32]) -> list[JSONObject]:
-        token, logprob = job.sampler.choose(logits)
+        token, logprob, _ = job.sampler.choose(logits)
         shown = job.accept(token, logprob, self._tokens.piece(token), self._tokens.ends(token))
         messages = [delta_message(job.id, delta) for delta in shown]
         if job.finish_reason:
