@@ -35,6 +35,8 @@ def _run(options: argparse.Namespace, home: Home) -> int:
         return _serve(home, options.config, options.port)
     if options.verb == "fsck":
         return _fsck(home, json_output=options.json)
+    if options.tools:
+        return _doctor_tools(home, options)
     return _doctor(home, options.config, json_output=options.json)
 
 
@@ -49,6 +51,11 @@ def _parser() -> argparse.ArgumentParser:
             verb.add_argument("--port", type=int, help="listen here instead")
         else:
             verb.add_argument("--json", action="store_true", help="machine-readable output")
+        if name == "doctor":
+            verb.add_argument("--tools", action="store_true", help="try tool calls, and say which agents will work")
+            verb.add_argument("--url", default="", help="against this OpenAI-compatible server")
+            verb.add_argument("--model", default="", help="with this model")
+            verb.add_argument("--key-env", default="", help="the environment variable with that server's key")
     return parser
 
 
@@ -71,6 +78,13 @@ def _doctor(home: Home, serve_file: Path | None, *, json_output: bool) -> int:
     from daemon.doctor import main as doctor
 
     return doctor(home, serve_file, json_output=json_output)
+
+
+def _doctor_tools(home: Home, options: argparse.Namespace) -> int:
+    from daemon.doctor_tools import Asked
+    from daemon.doctor_tools import main as doctor_tools
+
+    return doctor_tools(home, Asked(options.url, options.model, options.key_env), json_output=options.json)
 
 
 if __name__ == "__main__":
