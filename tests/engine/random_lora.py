@@ -24,13 +24,14 @@ def write_random_lora(
     weights: tuple[str, ...] = ("attn_q.weight", "ffn_down.weight"),
     poison: float | None = None,
     rank_of_b: int | None = None,
+    alpha: float | None = None,
 ) -> LoRA:
     """A LoRA on the named weights of every layer; the later arguments make it wrong in one way each."""
     random = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, architecture or base.architecture)
     writer.add_string("general.type", "adapter")
     writer.add_string("adapter.type", "lora")
-    writer.add_float32("adapter.lora.alpha", float(rank))
+    writer.add_float32("adapter.lora.alpha", float(rank) if alpha is None else alpha)
     for tensor in base.tensors:
         if not tensor.name.endswith(weights):
             continue

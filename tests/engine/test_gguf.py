@@ -46,7 +46,10 @@ def test_a_header_is_read(model: Path) -> None:
 
 
 def test_the_table_of_types_is_that_of_the_gguf_package() -> None:
+    known = {kind.value for kind in gguf.GGMLQuantizationType}
     for number, (name, block, size_bytes) in TENSOR_TYPES.items():
+        if number not in known:
+            continue  # llama.cpp has it already
         assert gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType(number)] == (block, size_bytes)
         assert gguf.GGMLQuantizationType(number).name == name
 
@@ -94,6 +97,7 @@ def test_loras_that_do_not_fit_are_refused(model: Path, tmp_path: Path) -> None:
     assert check_lora_file(write_random_lora(path, base).path, base).tensor_count == 4
     for problem, words in (
         ({"poison": float("inf")}, "finite"),
+        ({"alpha": float("nan")}, "alpha is nan"),
         ({"architecture": "qwen2"}, "qwen2"),
         ({"rank_of_b": 3}, "shape"),
         ({"dtype": np.float64}, "F64"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daemon.errors import DataError
 from daemon.gguf import GGUFHeader, Tensor, read_header
 
 _HINT = "Train it again against the model that serves now."
-_DTYPES = {"F32": np.float32, "F16": np.float16}
+_TYPES = ("F32", "F16")
 _MAX_RANK = 1024
 
 
@@ -32,13 +34,26 @@ def check_lora_file(path: Path, base: GGUFHeader) -> GGUFHeader:
         raise DataError(f"{path.name} holds no weights.", _HINT)
     for stem in sorted(stems):
         _check_pair(path, stem, tensors.get(f"{stem}.lora_a"), tensors.get(f"{stem}.lora_b"), weights.get(stem))
-    with path.open("rb") as stream:
-        for tensor in header.tensors:
-            stream.seek(tensor.offset)
-            values = np.frombuffer(stream.read(tensor.size_bytes), _DTYPES[tensor.type])
-            if not np.isfinite(values).all():
-                raise DataError(f"{path.name}: {tensor.name} holds values that are not finite.", "The training diverged; train it again.")
+    alpha = header.metadata.get("adapter.lora.alpha", 0.0)
+    if not isinstance(alpha, (int, float)) or not math.isfinite(alpha):
+        raise DataError(f"{path.name}: its alpha is {alpha}, which is no number to scale by.", _HINT)
+    for tensor in header.tensors:
+        if not np.isfinite(_values(path, tensor)).all():
+            raise DataError(f"{path.name}: {tensor.name} holds values that are not finite.", "The training diverged; train it again.")
     return header
+
+
+def _values(path: Path, tensor: Tensor) -> NDArray[np.float32] | NDArray[np.float16]:
+    """Raises DataError if the file is no longer what its header said."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(tensor.offset)
+            data = stream.read(tensor.size_bytes)
+    except OSError as error:
+        raise DataError(f"{path.name} cannot be read: {error.strerror}.", _HINT) from error
+    if len(data) != tensor.size_bytes:
+        raise DataError(f"{path.name} was changed while it was read.", "Load it again.")
+    return np.frombuffer(data, np.float16) if tensor.type == "F16" else np.frombuffer(data, np.float32)
 
 
 def _check_pair(path: Path, stem: str, a: Tensor | None, b: Tensor | None, weight: Tensor | None) -> None:
@@ -51,7 +66,7 @@ def _check_pair(path: Path, stem: str, a: Tensor | None, b: Tensor | None, weigh
         raise DataError(
             f"{path.name} changes {stem}, which a LoRA here must leave alone.", "Leave embeddings and lm_head out of its targets."
         )
-    if a.type not in _DTYPES or b.type not in _DTYPES:
+    if a.type not in _TYPES or b.type not in _TYPES:
         raise DataError(f"{path.name}: {stem} is stored as {a.type} and {b.type}.", "A LoRA is stored as F32 or F16.")
     fits = len(a.shape) == len(b.shape) == len(weight.shape) == 2 and a.shape[1] == b.shape[0] <= _MAX_RANK
     if not fits or (a.shape[0], b.shape[1]) != weight.shape:
