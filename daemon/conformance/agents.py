@@ -66,18 +66,13 @@ def _judge(agent: Agent, found: Mapping[str, Outcome], facts: Facts) -> AgentVer
     if agent.wire not in facts.wires:
         return AgentVerdict(agent.name, Fit.NO, (f"It speaks only the {agent.wire} wire ({_ROUTES[agent.wire]}), which is not there.",))
     against, limits = _window(agent, facts.window_tokens)
-    for name in agent.needs:
-        if name in found and found[name].verdict is Verdict.FAIL:
-            against.append(f"{name}: {found[name].sentence}")
-        elif name in found and found[name].verdict is Verdict.WEAK:
-            limits.append(f"{name}: {found[name].sentence}")
-    limits += [f"{name}: {found[name].sentence}" for name in agent.uses if name in found and found[name].verdict is Verdict.FAIL]
-    for name in agent.model:
-        if name in found and found[name].verdict is Verdict.FAIL:
-            against.append(f"{name}: {found[name].sentence}")
-        elif name in found and found[name].verdict is Verdict.WEAK:
-            limits.append(f"The model is too weak: {found[name].sentence}")
-            break  # one such sentence says enough
+    broken = _those(found, (*agent.needs, *agent.model), Verdict.FAIL)
+    if broken:
+        against.append(f"It needs what failed above: {', '.join(broken)}.")
+    if missed := _those(found, agent.uses, Verdict.FAIL):
+        limits.append(f"It uses what failed above: {', '.join(missed)}.")
+    if weak := _those(found, (*agent.model, *agent.needs), Verdict.WEAK):
+        limits.append(f"It needs what this model does not manage: {', '.join(weak)}.")
     if facts.read_tokens_per_s and agent.prompt_tokens / facts.read_tokens_per_s > _SLOW_S:
         seconds = agent.prompt_tokens / facts.read_tokens_per_s
         limits.append(f"Its first prompt, about {agent.prompt_tokens:,} tokens, takes about {seconds:.0f} s to read here.")
@@ -87,6 +82,10 @@ def _judge(agent: Agent, found: Mapping[str, Outcome], facts: Facts) -> AgentVer
         return AgentVerdict(agent.name, Fit.LIMITED, tuple(limits))
     untried = "" if agent.wire == "chat" else f" Only that the {agent.wire} wire answers was tried, and tools over the chat wire."
     return AgentVerdict(agent.name, Fit.WORKS, (f"All that it needs was found.{untried}",))
+
+
+def _those(found: Mapping[str, Outcome], names: Sequence[str], verdict: Verdict) -> list[str]:
+    return [name for name in names if name in found and found[name].verdict is verdict]
 
 
 def _window(agent: Agent, window: int) -> tuple[list[str], list[str]]:

@@ -33,6 +33,7 @@ class Client:
         self._target = target
         self._answer_s = answer_s
         self.seconds = 0.0  # that the last request took
+        self.silences = 0  # requests that were not answered in time
 
     async def __aenter__(self) -> Client:
         return self
@@ -111,6 +112,7 @@ class Client:
 
     def _silent(self, error: Exception) -> Failed:
         if isinstance(error, TimeoutError | httpx.TimeoutException):
+            self.silences += 1
             return Failed(f"No answer within {self._answer_s:g} s.")
         return Failed(f"The connection broke: {shorten(str(error)) or type(error).__name__}.")
 

@@ -25,6 +25,7 @@ SERVER, CALLS, MODEL, FORM, LIMITS = (
     "Replies held to a form",
     "Limits",
 )
+_MOST_SILENCES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,8 @@ async def run(
             if only and check.name not in only:
                 continue
             watcher.trying(check)
-            outcomes.append(await _try(check, probe))
+            useless = _useless(outcomes, client)
+            outcomes.append(Outcome(check.name, check.group, Verdict.SKIPPED, useless) if useless else await _try(check, probe))
             watcher.ended(outcomes[-1])
     return Result(facts.model, facts, tuple(outcomes), tuple(judge(outcomes, facts)))
 
@@ -129,6 +131,15 @@ async def _try(check: Check, probe: Probe) -> Outcome:
     except Ended as ended:
         sentence, verdict = ended.sentence, ended.verdict
     return Outcome(check.name, check.group, verdict, sentence, time.monotonic() - began)
+
+
+def _useless(outcomes: list[Outcome], client: Client) -> str:
+    """Why it makes no sense to go on, or nothing."""
+    if any(outcome.check == "reply" and outcome.verdict is Verdict.FAIL for outcome in outcomes):
+        return "Not tried: not even a plain reply came."
+    if client.silences >= _MOST_SILENCES:
+        return f"Not tried: {client.silences} requests were not answered in time."
+    return ""
 
 
 def _chosen(listed: list[JSONObject], target: Target) -> Facts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import re
@@ -24,10 +25,16 @@ class PerfectServer:
         self._told = WINDOW
 
     def transport(self) -> httpx.MockTransport:
-        return httpx.MockTransport(self._handle)
+        return httpx.MockTransport(self._answer)
 
     def has(self, fault: str) -> bool:
         return fault in self.faults
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        answer = self._handle(request)
+        if self.has("falls silent") and len(self.bodies) > 1:
+            await asyncio.sleep(60)
+        return answer
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
@@ -66,6 +73,8 @@ class PerfectServer:
         return {"prompt_tokens": min(read, WINDOW) if self.has("cuts in silence") else read, "completion_tokens": max(1, len(text.split()))}
 
     def _refusal(self, body: dict[str, Any]) -> tuple[int, str, str] | None:
+        if self.has("is down"):
+            return 503, "Loading model", "unavailable"
         roles = [message["role"] for message in body["messages"]]
         contents = [message.get("content") for message in body["messages"]]
         if self.has("knows no developer") and "developer" in roles:

@@ -119,6 +119,15 @@ async def test_what_is_not_offered_and_said_so_is_no_failure() -> None:
     assert not result.failed
 
 
+async def test_a_server_that_gives_no_reply_or_falls_silent_is_not_asked_seventy_times() -> None:
+    down = PerfectServer("is down")
+    result = await run(TARGET, transport=down.transport())
+    assert of(result, Verdict.FAIL).keys() == {"reply"} and len(down.bodies) == 1
+    silent = PerfectServer("falls silent")
+    result = await run(TARGET, transport=silent.transport(), answer_s=0.02)
+    assert len(silent.bodies) < 6 and "not answered in time" in of(result, Verdict.SKIPPED)["overflow"]
+
+
 async def test_replies_that_always_differ_are_not_compared() -> None:
     assert "another reply each time" in of(await tried("never the same", only="same"), Verdict.SKIPPED)["same"]
 

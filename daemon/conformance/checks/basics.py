@@ -147,11 +147,13 @@ async def fields(probe: Probe) -> str:
 
 async def _accepted(probe: Probe, forms: dict[str, list[Message]]) -> str:
     refused: list[str] = []
+    why = ""
     for name, messages in forms.items():
         try:
             await probe.ask(messages, max_tokens=4)
         except Failed as error:
-            refused.append(f"{name} ({error.sentence})")
+            refused.append(name)
+            why = why or error.sentence
     if refused:
-        raise Failed(f"Not accepted: {'; '.join(refused)}")
+        raise Failed(f"Not accepted: {', '.join(refused)}. {why}")
     return f"Accepts {', '.join(forms)}."
