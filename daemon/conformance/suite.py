@@ -54,6 +54,8 @@ CHECKS = (
     Check("unicode", CALLS, forced.unicode),
     Check("not-a-tool", CALLS, forced.unread_names),
     Check("history", CALLS, forced.history),
+    Check("edit", MODEL, model.edit),
+    Check("tools-read", MODEL, model.tools_read),
     Check("auto-protocol", MODEL, model.auto_stream),
     Check("auto", MODEL, model.auto),
     Check("choice", MODEL, model.choice),

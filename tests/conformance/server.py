@@ -69,7 +69,7 @@ class PerfectServer:
         )
 
     def _usage(self, body: dict[str, Any], text: str) -> dict[str, int]:
-        read = len(_words(body))
+        read = len(_words({**body, "tools": None} if self.has("drops tools") else body))
         return {"prompt_tokens": min(read, WINDOW) if self.has("cuts in silence") else read, "completion_tokens": max(1, len(text.split()))}
 
     def _refusal(self, body: dict[str, Any]) -> tuple[int, str, str] | None:
@@ -136,6 +136,8 @@ class PerfectServer:
             if self.has("calls once"):
                 cities = cities[:1]
             return "", [self._call(tools[0], city) for city in cities]
+        if "def add" in text:
+            return ("Sure!" if self.has("cannot write code") else "```python\ndef add(a, b):\n    return a + b\n```"), []
         if self.has("never the same"):
             return f"Reply number {self._count}.", []
         return " ".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from daemon.conformance.checks.basics import compare
-from daemon.conformance.outcome import Weak, shorten
+from daemon.conformance.outcome import Failed, Weak, shorten
 from daemon.conformance.probe import Probe, no_call, user, valid_call
 from daemon.conformance.replies import Reply, ToolCall
 from daemon.conformance.tools import FILES, LOOKUP, WEATHER_FREE
@@ -15,6 +15,32 @@ _SYSTEM: Message = {"role": "system", "content": "You are a helpful assistant. U
 _WEATHER: list[Message] = [_SYSTEM, user("What is the weather in Lisbon right now? Call the get_weather tool.")]
 _DOOR: list[Message] = [_SYSTEM, user("What is the code of the blue door? Call the look_up tool.")]
 _CODE = "7431"
+_EDIT = """This file has a mistake:
+
+```python
+def add(a, b):
+    return a - b
+```
+
+Reply with the whole corrected file in one code block, and with nothing else."""
+
+
+async def tools_read(probe: Probe) -> str:
+    """A template that knows no tools must not drop them in silence."""
+    without = await probe.ask(_WEATHER, max_tokens=1)
+    offered = await probe.ask(_WEATHER, tools=[*FILES], max_tokens=1)
+    added = offered.prompt_tokens - without.prompt_tokens
+    if added < len(FILES) * 5:
+        raise Failed(f"Four tools make the prompt only {max(0, added)} tokens longer: the model is never shown them.")
+    return f"The model is shown its tools: four of them take {added} tokens."
+
+
+async def edit(probe: Probe) -> str:
+    """What agents without tools ask of a model."""
+    answer = await probe.ask([user(_EDIT)])
+    if "return a + b" in answer.text and "a - b" not in answer.text:
+        return "The model corrects a line of code when it is shown the file."
+    raise Weak(f"Shown two lines of code, the model does not correct them: {shorten(answer.text, 80)!r}.")
 
 
 async def auto(probe: Probe) -> str:
