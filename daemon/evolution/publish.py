@@ -41,6 +41,10 @@ class Publisher:
         self._log = log
         self._lock = asyncio.Lock()
 
+    def exclusive(self) -> asyncio.Lock:
+        """While it is held, nothing else is published."""
+        return self._lock
+
     async def publish(self, draft: Draft, expected_head: str | None) -> Release:
         """Make `draft` the release that serves.
 

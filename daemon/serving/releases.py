@@ -42,7 +42,8 @@ class RepositoryReleases(ReleaseSource):
         """The snapshot of `release`, its LoRA checked out and verified."""
         path = await asyncio.to_thread(self._repository.checkout_lora, release, self._loras)
         lora = LoRA(release.lora.id, path) if path is not None and release.lora is not None else None
-        snapshot = Snapshot(release.manifest.scenario, release.id, lora, read_hints(release.tree), release.content_id)
+        manifest = release.manifest
+        snapshot = Snapshot(manifest.scenario, release.id, lora, read_hints(release.tree), release.content_id, manifest.base)
         self._kept[snapshot.scenario, snapshot.release_id] = snapshot
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)

@@ -31,6 +31,10 @@ class Scenarios:
         self._log = log
         self._creating = asyncio.Lock()
 
+    def exclusive(self) -> asyncio.Lock:
+        """While it is held, no scenario comes into being."""
+        return self._creating
+
     async def ensure(self, name: str) -> bool:
         """Make sure that `name` serves; True if it is new.
 

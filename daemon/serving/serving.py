@@ -1,7 +1,8 @@
 """What serves now: the head of each scenario, and which release each session and each request in flight is on.
 
 A session keeps its release until it has been idle for a while; requests in flight keep theirs to the end. New sessions take the head.
-A LoRA is unloaded once no head, session or request uses it.
+A LoRA is unloaded once no head, session or request uses it. When another base model takes over, every session takes the head, which was
+made for it; what is in flight ends on the engine that took it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from daemon.engine.base import Engine, LoRA
-from daemon.errors import NotFound, ReefError
+from daemon.errors import Conflict, NotFound, ReefError
 from daemon.serving.activity import Activity
+from daemon.serving.releases import base_facts
 from daemon.serving.snapshot import ReleaseSource, Snapshot, base_snapshot
 
 _log = logging.getLogger("reef.serving")
@@ -23,10 +25,11 @@ HEAD, BASE = "head", "base"
 
 
 class Lease:
-    """One request's hold on a snapshot. Release it exactly when the request has ended."""
+    """One request's hold on a snapshot, and on the engine that computes it. Release it exactly when the request has ended."""
 
-    def __init__(self, snapshot: Snapshot, serving: Serving, *, live: bool) -> None:
+    def __init__(self, snapshot: Snapshot, engine: Engine, serving: Serving, *, live: bool) -> None:
         self.snapshot = snapshot
+        self.engine = engine
         self._serving = serving
         self._live = live
         self._open = True
@@ -72,11 +75,27 @@ class Serving:
         """Make `snapshot` the head of its scenario. Its LoRA is loaded first; sessions under way stay where they are.
 
         Raises:
-            DataError: the LoRA does not fit; the old head goes on.
+            DataError: the LoRA does not fit; the old head goes on. Conflict: it was made for another base model.
         """
-        await self._ensure_loaded(snapshot)
+        check_base(snapshot, self._engine)
+        await self._ensure_loaded(snapshot, self._engine)
         self._heads[snapshot.scenario] = snapshot
         await self.sweep()
+
+    def move(self, engine: Engine, heads: Iterable[Snapshot]) -> None:
+        """From now on `engine`, which has another base model, computes, and every session is on one of `heads`.
+
+        Requests in flight keep their release and their engine: see `holds`.
+        """
+        self._engine = engine
+        self._heads = {snapshot.scenario: snapshot for snapshot in heads}
+        self._loaded = {}
+        self._pins.clear()
+        self._candidates.clear()
+
+    def holds(self, engine: Engine) -> bool:
+        """Whether a request is under way on `engine`."""
+        return any(lease.engine is engine for lease in self._leases)
 
     def remove(self, scenario: str) -> None:
         """Serve this scenario no more."""
@@ -100,7 +119,7 @@ class Serving:
             pinned: a release that the request names itself (`MODEL@r14`); it changes nothing for the session.
 
         Raises:
-            NotFound: the scenario has no head, or there is no such release.
+            NotFound: the scenario has no head, or there is no such release. Conflict: that one was made for another base model.
         """
         if pinned is not None:
             pin, snapshot = None, await self.resolve(scenario, pinned)
@@ -156,10 +175,11 @@ class Serving:
             pin.in_flight -= 1
 
     async def _open_lease(self, snapshot: Snapshot, pin: _Pin | None, *, live: bool) -> Lease:
-        lease = Lease(snapshot, self, live=live)
+        lease = Lease(snapshot, self._engine, self, live=live)
         self._leases[lease] = pin
         try:
-            await self._ensure_loaded(snapshot)
+            check_base(snapshot, lease.engine)
+            await self._ensure_loaded(snapshot, lease.engine)
         except BaseException:
             lease.release()
             raise
@@ -178,20 +198,28 @@ class Serving:
         pin.in_flight += 1
         return pin
 
-    async def _ensure_loaded(self, snapshot: Snapshot) -> None:
-        lora = snapshot.lora
-        if lora is None or lora.id in self._loaded:
+    async def _ensure_loaded(self, snapshot: Snapshot, engine: Engine) -> None:
+        lora, loaded = snapshot.lora, self._loaded  # another base model brings another dictionary
+        if lora is None or lora.id in loaded:
             return
         async with self._loading:
-            if lora.id not in self._loaded:
-                await self._engine.load_lora(lora)
-                self._loaded[lora.id] = lora
+            if lora.id not in loaded:
+                await engine.load_lora(lora)
+                loaded[lora.id] = lora
 
     def _in_use(self) -> Iterator[Snapshot]:
         yield from self._heads.values()
         yield from self._candidates.values()
         yield from (pin.snapshot for pin in self._pins.values())
         yield from (lease.snapshot for lease in self._leases)
+
+
+def check_base(snapshot: Snapshot, engine: Engine) -> None:
+    """Raises Conflict for a release of another base model than the engine's: its LoRA would be computed on the wrong weights."""
+    served, wanted = base_facts(engine.model), snapshot.base
+    if wanted is not None and not wanted.same_weights(served):
+        message = f"{snapshot.release_id} was made for another base model than {served.model}, which serves now."
+        raise Conflict(message, wanted.put_back)
 
 
 async def sweep_forever(serving: Serving, every_s: float = 30.0) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from daemon.engine.base import LoRA
 from daemon.serving_hints import ServingHints
+from daemon.versions.manifest import BaseModelFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Snapshot:
     lora: LoRA | None = None
     hints: ServingHints = field(default_factory=ServingHints)
     content_id: str = ""  # of everything that the release holds
+    base: BaseModelFacts | None = None  # the model that it was made for; None: it goes with any
 
 
 def base_snapshot(scenario: str) -> Snapshot:

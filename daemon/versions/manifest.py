@@ -79,6 +79,14 @@ class BaseModelFacts(_Frozen):
             return self.sha256 == other.sha256
         return self.model == other.model
 
+    @property
+    def put_back(self) -> str:
+        """What to do before a release that was made for it can serve again."""
+        digest = f" (sha256 {self.sha256})" if self.sha256 else ""
+        if not self.file:
+            return f"base missing: put back {self.model}{digest}."
+        return f"base missing: put back {self.file}{digest}, then: reef models use {self.file}"
+
 
 class RecipeFacts(_Frozen):
     name: str

@@ -121,11 +121,9 @@ def _restored(head: Release, target: Release, operation: Operation, who: str) ->
 def _check_base(target: Release, head: Release) -> None:
     wanted = target.manifest.base
     if not wanted.same_weights(head.manifest.base):
-        name = wanted.file or wanted.model
-        digest = f" (sha256 {wanted.sha256})" if wanted.sha256 else ""
         raise Conflict(
             f"{target.id} was made for another base model than {head.manifest.base.model}, which serves now.",
-            f"base missing: put back {name}{digest}.",
+            wanted.put_back,
         )
 
 
