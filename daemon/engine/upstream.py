@@ -1,41 +1,48 @@
 """Another OpenAI-compatible server as the engine: requests go through, replies stream back, errors keep their meaning.
 
-It declares no capabilities: without token ids nothing that trains weights can use what it says; harness recipes can.
-Only the URL that the user named is called, without proxies and without following redirects.
+Without token ids nothing that trains weights can use what it says; harness recipes can. Structured replies, filling in and embeddings
+are declared, for the server answers for itself. Only the URL that the user named is called, without proxies and without following
+redirects. A server that is away is looked for until it is back; requests try it meanwhile, and say that it cannot be reached.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import json
+import math
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import replace
 
 import httpx
 
 from daemon.config import UpstreamConfig
 from daemon.engine.base import (
     Capability,
-    Delta,
     Embedded,
     Engine,
     Event,
-    Finished,
     GenerateRequest,
     LoRA,
     ModelInfo,
     Priority,
     Stats,
 )
-from daemon.engine.upstream_errors import foreign_errors, raise_for_status, stream_error
-from daemon.errors import BadRequest, EngineError, Unsupported
-from daemon.records import JSON, JSONObject, Message, Sampling, Usage
+from daemon.engine.upstream_body import body_of, path_of
+from daemon.engine.upstream_errors import Unreachable, foreign_errors, raise_for_status, refusal
+from daemon.engine.upstream_reply import StreamedReply, data_lines, read_json, whole
+from daemon.errors import BadRequest, EngineError, ReefError, Unsupported
+from daemon.records import JSON, JSONObject, Message
 
 _TIMEOUT = httpx.Timeout(connect=10, read=300, write=60, pool=60)  # read: between two pieces, a long prompt being read included
-_LINE_LIMIT_BYTES = 16 << 20
-_REPLY_LIMIT_BYTES = 64 << 20  # of a reply that never ends
+_LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=32)
+_LOOK_TIMEOUT_S = 10.0
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 5.0
+_NOT_READY = (502, 503, 504)  # a proxy whose server is away, or a server that loads its model
 _UNKNOWN_CONTEXT_TOKENS = 32768  # where the server does not say
 _CONTEXT_KEYS = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx")
+_NO_WINDOW = "The upstream does not say how long its context is."
 
 
 class UpstreamEngine(Engine):
@@ -45,13 +52,13 @@ class UpstreamEngine(Engine):
         self._config = config
         self._model = ModelInfo(id=config.model, context_tokens=_UNKNOWN_CONTEXT_TOKENS)
         self._client: httpx.AsyncClient | None = None
-        self._state = "starting"
+        self._stats = Stats("starting")
         self._active = 0
-        self._detail = ""
+        self._looking: asyncio.Task[None] | None = None
 
     @property
     def capabilities(self) -> Capability:
-        return Capability.NONE
+        return Capability.STRUCTURE | Capability.FILL_IN_MIDDLE | Capability.EMBEDDINGS
 
     @property
     def model(self) -> ModelInfo:
@@ -59,13 +66,13 @@ class UpstreamEngine(Engine):
 
     @property
     def stats(self) -> Stats:
-        return Stats(self._state, active=self._active, detail=self._detail)
+        return replace(self._stats, active=self._active)
 
     async def start(self) -> None:
-        """Open the connection pool and ask for the model's window.
+        """Open the connection pool and ask for the model's window. A server that is away is waited for in the background.
 
         Raises:
-            EngineError: the server cannot be reached, or refuses the key.
+            EngineError: the key is not set, or the server refuses it.
         """
         headers = {}
         if self._config.api_key_env:
@@ -73,31 +80,28 @@ class UpstreamEngine(Engine):
             if not key:
                 raise EngineError(f"The variable {self._config.api_key_env} is not set.", "Set it to the upstream's key and start again.")
             headers["authorization"] = f"Bearer {key}"
-        client = httpx.AsyncClient(
+        self._client = httpx.AsyncClient(
             base_url=self._config.url.rstrip("/") + "/",
             headers=headers,
             timeout=_TIMEOUT,
             trust_env=False,
             follow_redirects=False,
-            limits=httpx.Limits(max_connections=64, max_keepalive_connections=32),
+            limits=_LIMITS,
         )
         try:
-            with foreign_errors(self._config.url):
-                response = await client.get("models")
-                if response.status_code in (401, 403):
-                    await raise_for_status(response)
-        except EngineError:
-            await client.aclose()
+            await self._look(self._client)
+        except Unreachable as error:
+            self._is_away(error)
+        except ReefError:
+            await self.stop()
             raise
-        self._client, self._state = client, "ready"
-        window = _window(response, self._config.model)
-        if window:
-            self._model = ModelInfo(id=self._config.model, context_tokens=window)
-        else:
-            self._detail = "The upstream does not say how long its context is."
 
     async def stop(self) -> None:
-        client, self._client, self._state = self._client, None, "stopped"
+        client, self._client, self._stats = self._client, None, Stats("stopped")
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
         if client is not None:
             await client.aclose()
 
@@ -106,15 +110,14 @@ class UpstreamEngine(Engine):
             raise BadRequest("max_tokens must be at least 1.", param="max_tokens")
         if request.lora is not None:
             raise _unsupported("load a LoRA")
-        if self._client is None:
-            raise EngineError("The upstream engine is not started.", "Start the daemon again.")
+        client = self._started()
         self._active += 1
         try:
-            with foreign_errors(self._config.url):
-                async with self._client.stream("POST", "chat/completions", json=self._body(request)) as response:
+            with self._watched():
+                async with client.stream("POST", path_of(request), json=body_of(request, self._config.model)) as response:
                     await raise_for_status(response)
-                    reply = _Reply()
-                    async with contextlib.aclosing(_data_lines(response)) as lines:
+                    reply = StreamedReply()
+                    async with contextlib.aclosing(data_lines(response)) as lines:
                         async for line in lines:
                             for event in reply.take(line):
                                 yield event
@@ -122,21 +125,18 @@ class UpstreamEngine(Engine):
         finally:
             self._active -= 1
 
-    def _body(self, request: GenerateRequest) -> JSONObject:
-        body: JSONObject = {
-            **request.extra,
-            "model": self._config.model,
-            "messages": list(request.messages),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            "n": 1,
-            **_sampling_fields(request.sampling),
-        }
-        if request.max_tokens is not None:
-            body["max_tokens"] = request.max_tokens
-        if request.tools:
-            body["tools"] = list(request.tools)
-        return body
+    async def embed(self, texts: tuple[str, ...]) -> Embedded:
+        client = self._started()
+        self._active += 1
+        try:
+            with self._watched():
+                body: JSONObject = {"model": self._config.model, "input": list(texts), "encoding_format": "float"}
+                async with client.stream("POST", "embeddings", json=body) as response:
+                    await raise_for_status(response)
+                    answer = await read_json(response)
+        finally:
+            self._active -= 1
+        return _embedded(answer, len(texts))
 
     async def load_lora(self, lora: LoRA) -> None:
         raise _unsupported("load a LoRA")
@@ -152,129 +152,106 @@ class UpstreamEngine(Engine):
     ) -> list[int]:
         raise _unsupported("give token ids")
 
-    async def embed(self, texts: tuple[str, ...]) -> Embedded:
-        raise _unsupported("make embeddings")
-
     async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
         raise _unsupported("score a given text")
 
+    def _started(self) -> httpx.AsyncClient:
+        if self._client is None:
+            raise EngineError("The upstream engine is not started.", "Start the daemon again.")
+        return self._client
 
-class _Reply:
-    """A streamed reply, put together."""
-
-    def __init__(self) -> None:
-        self._finish_reason = ""
-        self._usage = Usage(0, 0)
-        self._pieces = 0
-
-    def take(self, line: str) -> list[Event]:
-        """The events of one `data:` line."""
-        if line == "[DONE]":
-            return []
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Around a request: foreign errors become ours, and a server that is away is noticed."""
         try:
-            chunk: JSON = json.loads(line)
-        except ValueError as error:
-            raise EngineError("The upstream sent something that is no reply.", "Look at its log.") from error
-        if not isinstance(chunk, dict):
-            raise EngineError("The upstream sent something that is no reply.", "Look at its log.")
-        if "error" in chunk:
-            raise stream_error(chunk["error"])
-        self._take_usage(chunk.get("usage"))
-        choices = chunk.get("choices")
-        if not isinstance(choices, list) or not choices or not isinstance(choice := choices[0], dict):
-            return []
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str):
-            self._finish_reason = reason
-        delta = choice.get("delta")
-        event = _delta(delta) if isinstance(delta, dict) else Delta()
-        if event == Delta():
-            return []
-        self._pieces += 1
-        return [event]
+            with foreign_errors(self._config.url):
+                yield
+        except Unreachable as error:
+            self._is_away(error)
+            raise
 
-    def _take_usage(self, usage: JSON) -> None:
-        if isinstance(usage, dict):
-            details = usage.get("prompt_tokens_details")
-            cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-            self._usage = Usage(_whole(usage.get("prompt_tokens")), _whole(usage.get("completion_tokens")), _whole(cached))
+    async def _look(self, client: httpx.AsyncClient) -> None:
+        """Ask for the models: the server is there, and may say how long its context is.
 
-    def finished(self) -> Finished:
-        """Raises EngineError if the upstream closed the stream before the reply's end."""
-        if not self._finish_reason:
-            raise EngineError("The upstream broke off in the middle of its reply.", "Send the request again.")
-        usage = self._usage if self._usage.completion_tokens else Usage(self._usage.prompt_tokens, self._pieces)
-        return Finished(self._finish_reason, usage)
+        Raises:
+            Unreachable: it is away, or does not answer.
+            EngineError: it refuses the key.
+        """
+        try:
+            with foreign_errors(self._config.url):
+                async with client.stream("GET", "models", timeout=_LOOK_TIMEOUT_S) as response:
+                    body, status = await read_json(response), response.status_code
+        except EngineError as error:
+            raise Unreachable(error.message, error.hint) from error
+        if status in _NOT_READY:
+            raise Unreachable(f"The upstream {self._config.url} is not ready: status {status}.", "Wait until it is.")
+        if status in (401, 403):
+            raise refusal(status, body)
+        window = _window(body, self._config.model)
+        if window:
+            self._model = ModelInfo(id=self._config.model, context_tokens=window)
+        self._stats = Stats("ready", detail="" if window else _NO_WINDOW)
 
+    def _is_away(self, error: ReefError) -> None:
+        """Say so in the status, and look for it until it is back."""
+        self._stats = replace(self._stats, state="restarting", detail=error.message)
+        if self._client is not None and self._looking is None:
+            self._looking = asyncio.create_task(self._look_until_back(self._client), name="upstream-lookout")
 
-async def _data_lines(response: httpx.Response) -> AsyncGenerator[str, None]:
-    """What the `data:` lines of a server-sent event stream hold."""
-    pending, received = b"", 0
-    async for block in response.aiter_bytes():
-        pending += block
-        received += len(block)
-        if received > _REPLY_LIMIT_BYTES:
-            raise EngineError("The upstream sent a reply without end.", "Set max_tokens, and look at its log.")
-        if len(pending) > _LINE_LIMIT_BYTES:
-            raise EngineError("The upstream sent a line without end.", "Look at its log.")
-        *lines, pending = pending.split(b"\n")
-        for line in lines:
-            if line.startswith(b"data:"):
-                yield line[5:].strip().decode(errors="replace")
-    if pending.startswith(b"data:"):
-        yield pending[5:].strip().decode(errors="replace")
+    async def _look_until_back(self, client: httpx.AsyncClient) -> None:
+        pause = _FIRST_PAUSE_S
+        while True:
+            await asyncio.sleep(pause)
+            pause = min(_LONGEST_PAUSE_S, pause * 2)
+            try:
+                await self._look(client)
+            except ReefError as error:
+                self._stats = replace(self._stats, state="restarting", detail=error.message)
+            else:
+                self._looking = None
+                return
 
 
-def _delta(delta: JSONObject) -> Delta:
-    content, calls = delta.get("content"), delta.get("tool_calls")
-    reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-    return Delta(
-        text=content if isinstance(content, str) else "",
-        reasoning=reasoning if isinstance(reasoning, str) else "",
-        tool_calls=tuple(call for call in calls if isinstance(call, dict)) if isinstance(calls, list) else (),
-    )
-
-
-def _sampling_fields(sampling: Sampling) -> JSONObject:
-    """What differs from the wire's defaults; fields beyond OpenAI's only when they are set."""
-    fields: JSONObject = {"temperature": sampling.temperature}
-    default = Sampling()
-    if sampling.stop:
-        fields["stop"] = list(sampling.stop)
-    if sampling.seed is not None:
-        fields["seed"] = sampling.seed
-    numbers: dict[str, tuple[float, float]] = {
-        "top_p": (sampling.top_p, default.top_p),
-        "top_k": (sampling.top_k, default.top_k),
-        "min_p": (sampling.min_p, default.min_p),
-        "presence_penalty": (sampling.presence_penalty, default.presence_penalty),
-        "frequency_penalty": (sampling.frequency_penalty, default.frequency_penalty),
-        "repeat_penalty": (sampling.repeat_penalty, default.repeat_penalty),
-    }
-    fields.update({name: value for name, (value, usual) in numbers.items() if value != usual})
-    return fields
-
-
-def _window(response: httpx.Response, model: str) -> int:
+def _window(body: JSON, model: str) -> int:
     """The context window that `/models` tells of this model; 0 if it does not."""
-    try:
-        body: JSON = response.json()
-    except ValueError:
-        return 0
     data = body.get("data") if isinstance(body, dict) else None
     for entry in data if isinstance(data, list) else []:
         if isinstance(entry, dict) and entry.get("id") == model:
             meta = entry.get("meta")
             for source in (entry, meta if isinstance(meta, dict) else {}):
                 for key in _CONTEXT_KEYS:
-                    if _whole(source.get(key)):
-                        return _whole(source.get(key))
+                    if whole(source.get(key)):
+                        return whole(source.get(key))
     return 0
-
-
-def _whole(value: JSON) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _unsupported(what: str) -> Unsupported:
     return Unsupported(f"An upstream engine cannot {what}.", "Set engine.kind: llama for what needs this.")
+
+
+def _embedded(body: JSON, count: int) -> Embedded:
+    """The vectors in the order of the texts, made of unit length. Raises EngineError for what is no such answer."""
+    data, usage = (body.get("data"), body.get("usage")) if isinstance(body, dict) else (None, None)
+    vectors: dict[int, tuple[float, ...]] = {}
+    for place, entry in enumerate(data if isinstance(data, list) else []):
+        if isinstance(entry, dict) and (vector := _vector(entry.get("embedding"))):
+            index = entry.get("index")
+            vectors[index if isinstance(index, int) else place] = vector
+    if sorted(vectors) != list(range(count)):
+        raise EngineError("The upstream sent something that is no list of vectors.", "Look at its log.")
+    tokens = whole(usage.get("prompt_tokens")) if isinstance(usage, dict) else 0
+    return Embedded(tuple(vectors[index] for index in range(count)), tokens)
+
+
+def _vector(value: JSON) -> tuple[float, ...]:
+    """Empty for what is no vector, or has no length."""
+    if not isinstance(value, list):
+        return ()
+    try:
+        numbers = [float(each) for each in value if isinstance(each, int | float) and not isinstance(each, bool)]
+        length = math.hypot(*numbers)
+    except OverflowError:
+        return ()
+    if len(numbers) != len(value) or not math.isfinite(length) or not length:
+        return ()
+    return tuple(each / length for each in numbers)

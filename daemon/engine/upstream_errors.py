@@ -14,13 +14,19 @@ from daemon.records import JSON
 _BODY_LIMIT_BYTES = 64 << 10
 
 
+class Unreachable(EngineError):
+    """There is no server at the address, or it is not ready: it may be back soon."""
+
+
 @contextlib.contextmanager
 def foreign_errors(url: str) -> Iterator[None]:
     """Map the HTTP client's exceptions to EngineError."""
     try:
         yield
-    except httpx.ConnectError as error:
-        raise EngineError(f"The upstream {url} cannot be reached.", "Check that it runs and that engine.url is right.") from error
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise Unreachable(f"The upstream {url} cannot be reached.", "Check that it runs and that engine.url is right.") from error
+    except httpx.PoolTimeout as error:
+        raise Busy("All connections to the upstream are in use.", "Try again in a moment.", retry_after_s=5) from error
     except httpx.TimeoutException as error:
         raise EngineError(f"The upstream {url} did not answer in time.", "Send the request again.") from error
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
@@ -38,10 +44,14 @@ async def raise_for_status(response: httpx.Response) -> None:
             break
     try:
         parsed: JSON = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = None
-    error = parsed.get("error", parsed) if isinstance(parsed, dict) else None
-    raise _meaning(response.status_code, error, response.headers.get("retry-after"))
+    raise refusal(response.status_code, parsed, response.headers.get("retry-after"))
+
+
+def refusal(status: int, body: JSON, retry_after: str | None = None) -> ReefError:
+    """What an answer of this status with this body means."""
+    return _meaning(status, body.get("error", body) if isinstance(body, dict) else None, retry_after)
 
 
 def stream_error(error: JSON) -> ReefError:

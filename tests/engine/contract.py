@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from daemon.engine.base import Capability, Delta, Engine, Event, Finished, GenerateRequest, LoRA
 from daemon.errors import BadRequest, ContextOverflow, DataError, Unsupported
-from daemon.records import Message, Sampling
+from daemon.gateway.reply import ReplyBuilder
+from daemon.records import JSON, JSONObject, Message, Sampling
+from tests.engine.examples import PERSON, PERSON_FORMAT, WEATHER, part
 
 
 def user(text: str) -> tuple[Message, ...]:
@@ -28,6 +33,10 @@ async def collect(engine: Engine, asked: GenerateRequest) -> tuple[str, Finished
     assert isinstance(last, Finished)
     assert not any(isinstance(event, Finished) for event in events[:-1])
     return "".join(event.text for event in events if isinstance(event, Delta)), last
+
+
+def _bytes(value: JSON) -> bytes:
+    return bytes(each for each in value if isinstance(each, int)) if isinstance(value, list) else b""
 
 
 class EngineContract:
@@ -90,6 +99,84 @@ class EngineContract:
         assert len(trace.completion) == finished.usage.completion_tokens == len(trace.logprobs)
         assert len(trace.prompt) == finished.usage.prompt_tokens
         assert all(math.isfinite(value) and value <= 0 for value in trace.logprobs)
+
+    async def test_log_probabilities_are_shown_with_every_token_or_refused(self, engine: Engine) -> None:
+        asked = replace(request(max_tokens=6), top_logprobs=2)
+        try:
+            events = [event async for event in engine.generate(asked)]
+        except Unsupported as error:
+            assert error.param == "logprobs" and Capability.LOGPROBS not in engine.capabilities
+            return
+        shown = [entry for event in events if isinstance(event, Delta) for entry in event.logprobs]
+        text = "".join(event.text for event in events if isinstance(event, Delta))
+        assert b"".join(_bytes(entry["bytes"]) for entry in shown).decode(errors="replace").strip() == text.strip()
+        for entry in shown:
+            value, others = entry["logprob"], entry["top_logprobs"]
+            assert isinstance(value, float) and math.isfinite(value) and value <= 0
+            assert isinstance(others, list) and len(others) <= 2 and all(isinstance(other, dict) and "token" in other for other in others)
+        plain = [event async for event in engine.generate(request(max_tokens=6))]
+        assert not any(event.logprobs for event in plain if isinstance(event, Delta)), "only where asked for"
+
+    async def test_a_reply_held_to_a_schema_validates(self, engine: Engine) -> None:
+        asked = replace(request("Who is it? Answer in JSON.", max_tokens=60), response_format=PERSON_FORMAT)
+        if Capability.STRUCTURE not in engine.capabilities:
+            with pytest.raises(Unsupported):
+                await collect(engine, asked)
+            return
+        text, finished = await collect(engine, asked)
+        assert finished.finish_reason == "stop"
+        jsonschema.validate(json.loads(text), PERSON)
+
+    async def test_a_forced_call_names_the_tool_and_its_arguments_validate(self, engine: Engine) -> None:
+        asked = replace(request("How is the weather in Rome?", max_tokens=80), tools=(WEATHER,), tool_choice="required")
+        if Capability.STRUCTURE not in engine.capabilities:
+            with pytest.raises(Unsupported):
+                await collect(engine, asked)
+            return
+        builder = ReplyBuilder()
+        async for event in engine.generate(asked):
+            if isinstance(event, Delta):
+                builder.add(event)
+        calls = builder.message()["tool_calls"]
+        assert isinstance(calls, list) and isinstance(calls[0], dict)
+        function = part(calls[0], "function")
+        assert function["name"] == "weather"
+        jsonschema.validate(json.loads(str(function["arguments"])), part(WEATHER, "function", "parameters"))
+
+    async def test_a_tools_result_can_be_handed_back(self, engine: Engine) -> None:
+        call: JSONObject = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
+        history: tuple[Message, ...] = (
+            *user("How is the weather in Rome?"),
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "Sunny, 24 degrees."},
+            *user("So?"),
+        )
+        for tools in ((WEATHER,), ()):
+            asked = GenerateRequest(history, Sampling(temperature=0.0), max_tokens=12, tools=tools)
+            assert (await collect(engine, asked))[1].finish_reason in ("stop", "length", "tool_calls")
+
+    async def test_a_plain_text_is_gone_on_with(self, engine: Engine) -> None:
+        asked = GenerateRequest((), Sampling(temperature=0.0), max_tokens=6, text="One, two, three,")
+        text, finished = await collect(engine, asked)
+        assert text and finished.usage.completion_tokens <= 6
+        filling = replace(asked, suffix=" five, six")
+        if Capability.FILL_IN_MIDDLE in engine.capabilities:
+            assert (await collect(engine, filling))[1].finish_reason in ("stop", "length")
+        else:
+            with pytest.raises(Unsupported):
+                await collect(engine, filling)
+
+    async def test_vectors_have_unit_length_or_are_refused(self, engine: Engine) -> None:
+        if Capability.EMBEDDINGS not in engine.capabilities:
+            with pytest.raises(Unsupported):
+                await engine.embed(("a",))
+            return
+        first = await engine.embed(("The sky is blue.", "Stones are heavy.", "The sky is blue."))
+        assert len(first.vectors) == 3 and first.tokens > 0
+        assert all(math.isclose(math.hypot(*vector), 1, abs_tol=1e-4) for vector in first.vectors)
+        assert first.vectors[0] == pytest.approx(first.vectors[2], abs=1e-4) and first.vectors[0] != pytest.approx(
+            first.vectors[1], abs=1e-3
+        )
 
     async def test_scores_have_one_value_a_token_but_the_first(self, engine: Engine) -> None:
         if Capability.SCORE not in engine.capabilities:

@@ -2,14 +2,17 @@
 
 Token ids are UTF-8 bytes; `<|im_start|>` and `<|im_end|>` are 256 and 257. The reply to a conversation is the first of `replies`
 whose key occurs in the last user message, else `echo: ` and that message. A LoRA changes the reply visibly: its own `lora_replies` first,
-else `[lora IDIDIDID] ` before what the base would have said. A LoRA file is any file that begins with the bytes `GGUF`.
+else `[lora IDIDIDID] ` before what the base would have said. A LoRA file is any file that begins with the bytes `GGUF`. A plain text is
+answered like a message of that text. What must have a form and is not scripted is a small example of that form.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daemon.engine.base import (
@@ -26,10 +29,12 @@ from daemon.engine.base import (
     Stats,
 )
 from daemon.errors import BadRequest, Busy, ContextOverflow, DataError, ReefError, Unsupported
-from daemon.records import JSONObject, Message, TokenTrace, Usage
+from daemon.records import JSON, JSONObject, Message, TokenTrace, Usage
+from tests.engine.examples import example, example_call, forced, schema_of
 
 START, END = 256, 257
-ALL = Capability.TOKEN_IDS | Capability.LOGPROBS | Capability.LORA | Capability.SCORE | Capability.TRAINABLE
+ALL = ~Capability.NONE
+WIDTH = 8  # of a vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,8 @@ class Reply:
     text: str = ""
     reasoning: str = ""
     tool_calls: tuple[JSONObject, ...] = ()
+    note: str = ""
+    cache_miss: str = ""
 
 
 def content_text(message: Message) -> str:
@@ -142,9 +149,17 @@ class ScriptedEngine(Engine):
             raise Busy("Too many requests are waiting.", "Try again in a moment.")
         if request.max_tokens is not None and request.max_tokens < 1:
             raise BadRequest("max_tokens must be at least 1.", param="max_tokens")
+        if request.top_logprobs is not None:
+            self._need(Capability.LOGPROBS, "logprobs")
+        if request.response_format is not None:
+            self._need(Capability.STRUCTURE, "response_format")
+        if forced(request.tool_choice):
+            self._need(Capability.STRUCTURE, "tool_choice")
+        if request.suffix is not None:
+            self._need(Capability.FILL_IN_MIDDLE, "suffix")
         if request.lora is not None:
             await self.load_lora(request.lora)
-        prompt = render(request.messages, request.tools, True)
+        prompt = render(request.messages, request.tools, True) if request.text is None else encode(request.text + (request.suffix or ""))
         wanted = len(prompt) + 1
         if wanted > self._model.context_tokens:
             raise ContextOverflow(f"maximum context length is {self._model.context_tokens} tokens, however you requested {wanted} tokens")
@@ -163,7 +178,7 @@ class ScriptedEngine(Engine):
         self, request: GenerateRequest, prompt: list[int], broken: tuple[int, ReefError] | None
     ) -> AsyncGenerator[Event, None]:
         lora_id = request.lora.id if request.lora else None
-        reply = self._script(request.messages, lora_id)
+        reply = self._script(request, lora_id)
         text, reason = reply.text, "tool_calls" if reply.tool_calls else "stop"
         for stop in request.sampling.stop:
             text = text.split(stop, 1)[0]
@@ -180,7 +195,7 @@ class ScriptedEngine(Engine):
             if broken is not None and index == broken[0]:
                 raise broken[1]
             await asyncio.sleep(self.token_delay_s)
-            yield Delta(text=piece)
+            yield Delta(text=piece, logprobs=self._shown(piece, request.top_logprobs, lora_id))
         if broken is not None and broken[0] >= len(pieces):
             raise broken[1]
         if reply.tool_calls:
@@ -190,19 +205,37 @@ class ScriptedEngine(Engine):
         has_ids = Capability.TOKEN_IDS in self._capabilities
         logprobs = tuple(_logprob(token, lora_id) for token in completion)
         trace = TokenTrace(tuple(prompt), tuple(completion), logprobs) if has_ids else None
-        yield Finished(reason, Usage(len(prompt), len(completion), cached), trace)
+        yield Finished(reason, Usage(len(prompt), len(completion), cached), trace, note=reply.note, cache_miss=reply.cache_miss)
 
-    def _script(self, messages: tuple[Message, ...], lora_id: str | None) -> Reply:
-        asked = next((content_text(m) for m in reversed(messages) if m.get("role") == "user"), "")
+    def _shown(self, piece: str, alternatives: int | None, lora_id: str | None) -> tuple[JSONObject, ...]:
+        """A token is a byte; its only alternative is the next one."""
+        if alternatives is None:
+            return ()
+        found: list[JSONObject] = []
+        for token in piece.encode(errors="replace"):
+            tops: list[JSON] = [_entry(other, lora_id) for other in (token, (token + 1) % 256)[:alternatives]]
+            found.append({**_entry(token, lora_id), "top_logprobs": tops})
+        return tuple(found)
+
+    def _script(self, request: GenerateRequest, lora_id: str | None) -> Reply:
+        asked = request.text
+        if asked is None:
+            asked = next((content_text(m) for m in reversed(request.messages) if m.get("role") == "user"), "")
         own = self.lora_replies.get(lora_id or "", {})
         for key, reply in own.items():
             if key in asked:
                 return reply if isinstance(reply, Reply) else Reply(reply)
-        found = next((reply for key, reply in self.replies.items() if key in asked), f"echo: {asked}")
+        found = next((reply for key, reply in self.replies.items() if key in asked), None)
+        if found is None and forced(request.tool_choice):
+            found = Reply(tool_calls=(example_call(request.tools, request.tool_choice),))
+        elif found is None and request.response_format is not None:
+            found = json.dumps(example(schema_of(request.response_format)))
+        elif found is None:
+            found = f"echo: {asked}"
         base = found if isinstance(found, Reply) else Reply(found)
         if lora_id is None or own:
             return base
-        return Reply(f"[lora {lora_id[:8]}] {base.text}", base.reasoning, base.tool_calls)
+        return replace(base, text=f"[lora {lora_id[:8]}] {base.text}")
 
     def _common(self, lora_id: str | None, prompt: list[int]) -> int:
         """Tokens reused from the last prompt of the same LoRA; the last token of a prompt is always computed."""
@@ -239,7 +272,12 @@ class ScriptedEngine(Engine):
         return render(messages, tools, add_generation_prompt)
 
     async def embed(self, texts: tuple[str, ...]) -> Embedded:
-        raise Unsupported("This engine makes no embeddings.")
+        self._need(Capability.EMBEDDINGS)
+        vectors = []
+        for text in texts:
+            sums = [1.0 + sum(token for place, token in enumerate(encode(text)) if place % WIDTH == column) for column in range(WIDTH)]
+            vectors.append(tuple(each / math.hypot(*sums) for each in sums))
+        return Embedded(tuple(vectors), sum(len(encode(text)) for text in texts))
 
     async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
         self._need(Capability.SCORE)
@@ -247,11 +285,15 @@ class ScriptedEngine(Engine):
             await self.load_lora(lora)
         return [_logprob(token, lora.id if lora else None) for token in tokens[1:]]
 
-    def _need(self, capability: Capability) -> None:
+    def _need(self, capability: Capability, param: str | None = None) -> None:
         if capability not in self._capabilities:
-            raise Unsupported(f"This engine cannot do this: {capability.names()[0]}.")
+            raise Unsupported(f"This engine cannot do this: {capability.names()[0]}.", param=param)
 
 
 def _logprob(token: int, lora_id: str | None) -> float:
     """Some negative number that depends on the token and on the LoRA."""
     return -0.1 * (1 + token % 7) - (0.05 if lora_id else 0.0)
+
+
+def _entry(token: int, lora_id: str | None) -> JSONObject:
+    return {"token": bytes([token]).decode(errors="replace"), "logprob": _logprob(token, lora_id), "bytes": [token]}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -15,7 +17,9 @@ from daemon.engine.upstream import UpstreamEngine
 from daemon.engine.upstream_errors import raise_for_status
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, ReefError
 from daemon.records import JSON, Sampling
+from tests.daemon.running import until
 from tests.engine.contract import EngineContract, collect, request, user
+from tests.engine.examples import PERSON_FORMAT, WEATHER
 from tests.engine.upstream_server import UpstreamServer
 
 
@@ -39,19 +43,77 @@ def lora(tmp_path: Path) -> LoRA:
 
 
 class TestUpstreamEngine(EngineContract):
-    async def test_it_declares_nothing_and_learns_the_window(self, engine: Engine) -> None:
-        assert engine.capabilities == Capability.NONE
+    async def test_it_declares_nothing_that_training_needs_and_learns_the_window(self, engine: Engine) -> None:
+        needed = Capability.TOKEN_IDS | Capability.LOGPROBS | Capability.LORA | Capability.SCORE | Capability.TRAINABLE
+        assert not engine.capabilities & needed
         assert engine.model.context_tokens == 2048
 
     async def test_what_the_client_set_arrives(self, engine: Engine, server: UpstreamServer) -> None:
-        tools: tuple[dict[str, JSON], ...] = ({"type": "function", "function": {"name": "look"}},)
-        sampling = Sampling(temperature=0.5, top_p=0.9, stop=("END",), seed=3)
-        await collect(engine, GenerateRequest(user("hi"), sampling, max_tokens=5, tools=tools, extra={"response_format": {"type": "text"}}))
+        sampling = Sampling(temperature=0.5, top_p=0.9, stop=("END",), seed=3, logit_bias=((7, -100.0),))
+        asked = GenerateRequest(
+            user("hi"),
+            sampling,
+            max_tokens=5,
+            tools=(WEATHER,),
+            tool_choice="required",
+            parallel_tool_calls=False,
+            response_format=PERSON_FORMAT,
+            top_logprobs=3,
+            template_values={"enable_thinking": False},
+            extra={"reasoning_effort": "low"},
+        )
+        await collect(engine, asked)
         body = server.bodies[-1]
         assert body["model"] == "scripted" and body["stream"] is True
         assert (body["temperature"], body["top_p"], body["stop"], body["seed"], body["max_tokens"]) == (0.5, 0.9, ["END"], 3, 5)
-        assert body["tools"] == list(tools) and body["response_format"] == {"type": "text"}
+        assert body["tools"] == [WEATHER] and body["tool_choice"] == "required" and body["parallel_tool_calls"] is False
+        assert body["response_format"] == PERSON_FORMAT and body["logit_bias"] == {"7": -100.0}
+        assert body["logprobs"] is True and body["top_logprobs"] == 3
+        assert body["chat_template_kwargs"] == {"enable_thinking": False} and body["reasoning_effort"] == "low"
         assert "top_k" not in body
+        await collect(engine, replace(asked, tools=(), tool_choice="none", response_format=None, top_logprobs=None, template_values={}))
+        left = {"tools", "tool_choice", "parallel_tool_calls", "response_format", "logprobs", "top_logprobs", "chat_template_kwargs"}
+        assert not left & server.bodies[-1].keys(), "a server that does not know a field must not see it"
+
+    async def test_a_plain_text_goes_to_completions_with_its_suffix(self, engine: Engine, server: UpstreamServer) -> None:
+        asked = GenerateRequest((), Sampling(), text="def f", suffix="return x", top_logprobs=1)
+        events = [event async for event in engine.generate(asked)]
+        assert server.paths[-1] == "/v1/completions"
+        assert (server.bodies[-1]["prompt"], server.bodies[-1]["suffix"], server.bodies[-1]["logprobs"]) == ("def f", "return x", 1)
+        assert events[0] == Delta(
+            "def ",
+            logprobs=(
+                {
+                    "token": "def ",
+                    "logprob": -0.5,
+                    "bytes": list(b"def "),
+                    "top_logprobs": [
+                        {"token": "def ", "logprob": -0.5, "bytes": list(b"def ")},
+                        {"token": "no", "logprob": -1.5, "bytes": list(b"no")},
+                    ],
+                },
+            ),
+        )
+
+    async def test_a_log_probability_that_is_no_number_breaks_no_reply(self, engine: Engine, server: UpstreamServer) -> None:
+        for wrong in (float("-inf"), float("nan")):
+            server.other_logprob = wrong
+            events = [event async for event in engine.generate(replace(request(), top_logprobs=2))]
+            json.dumps([event.logprobs for event in events if isinstance(event, Delta)], allow_nan=False)
+
+    async def test_vectors_keep_the_order_of_their_texts(self, engine: Engine, server: UpstreamServer) -> None:
+        found = await engine.embed(("eee", "xx"))
+        assert found.vectors == ((0.8, 0.6), (1.0, 0.0)) and found.tokens == 6
+        for wrong in (
+            {"data": []},
+            {"data": [{"index": 0, "embedding": [0, 0]}]},
+            {"data": [{"index": 0, "embedding": [1, "x"]}]},
+            "no",
+            [1],
+        ):
+            server.vectors = wrong
+            with pytest.raises(EngineError, match="no list of vectors"):
+                await engine.embed(("a",))
 
     async def test_tool_calls_and_reasoning_stream_through(self, engine: Engine, server: UpstreamServer) -> None:
         call: dict[str, JSON] = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
@@ -91,7 +153,7 @@ class TestUpstreamEngine(EngineContract):
 
 
 async def test_a_reply_without_end_is_broken_off(engine: Engine, server: UpstreamServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daemon.engine.upstream._REPLY_LIMIT_BYTES", 4096)
+    monkeypatch.setattr("daemon.engine.upstream_reply._REPLY_LIMIT_BYTES", 4096)
     server.script = [{"content": "word "}] * 500
     with pytest.raises(EngineError, match="without end"):
         await collect(engine, request())
@@ -118,9 +180,51 @@ async def test_hanging_up_here_hangs_up_there(engine: Engine, server: UpstreamSe
     assert server.open == 0
 
 
-async def test_a_server_that_is_not_there_is_a_sentence() -> None:
-    with pytest.raises(EngineError, match="cannot be reached"):
-        await UpstreamEngine(UpstreamConfig(kind="upstream", url="http://127.0.0.1:9/v1", model="m")).start()
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daemon.engine.upstream._FIRST_PAUSE_S", 0.02)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_server_that_is_away_at_start_is_waited_for_and_requests_say_so() -> None:
+    async with UpstreamServer() as server:
+        url = server.url
+    engine = UpstreamEngine(UpstreamConfig(kind="upstream", url=url, model="scripted"))
+    await engine.start()
+    try:
+        assert engine.stats.state == "restarting" and "cannot be reached" in engine.stats.detail
+        with pytest.raises(EngineError, match="cannot be reached"):
+            await collect(engine, request())
+        with pytest.raises(EngineError, match="cannot be reached"):
+            await engine.embed(("a",))
+        async with UpstreamServer(int(url.split(":")[2].split("/")[0])):
+            assert (await collect(engine, request()))[0], "a request need not wait for the lookout"
+            await until(lambda: engine.stats.state == "ready")
+            assert engine.model.context_tokens == 2048 and engine.stats.detail == ""
+        with pytest.raises(EngineError):
+            await collect(engine, request())
+        assert engine.stats.state == "restarting", "and it is noticed when it goes away later"
+    finally:
+        await engine.stop()
+    assert engine.stats.state == "stopped"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_server_that_loads_its_model_is_waited_for(server: UpstreamServer) -> None:
+    server.models_status = 503
+    engine = UpstreamEngine(UpstreamConfig(kind="upstream", url=server.url, model="scripted"))
+    await engine.start()
+    assert engine.stats.state == "restarting" and "503" in engine.stats.detail
+    server.models_status = 200
+    await until(lambda: engine.stats.state == "ready")
+    await engine.stop()
+
+
+async def test_a_server_that_refuses_the_key_is_an_error_at_start(server: UpstreamServer) -> None:
+    server.models_status = 401
+    with pytest.raises(EngineError, match="upstream says") as caught:
+        await UpstreamEngine(UpstreamConfig(kind="upstream", url=server.url, model="scripted")).start()
+    assert "key" in caught.value.hint
 
 
 async def test_a_key_that_is_not_set_is_named(server: UpstreamServer) -> None:

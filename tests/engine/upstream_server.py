@@ -7,6 +7,7 @@ import json
 from types import TracebackType
 
 from daemon.records import JSON, JSONObject
+from tests.engine.examples import example, example_call, forced, schema_of
 
 CONTEXT_TOKENS = 2048  # words
 
@@ -14,7 +15,8 @@ CONTEXT_TOKENS = 2048  # words
 class UpstreamServer:
     """Speaks just enough HTTP/1.1. Change its fields between requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        self._port = port
         self.bodies: list[JSONObject] = []
         self.script: list[JSONObject] = []  # deltas to send instead of the echo
         self.finish_reason = "stop"
@@ -22,10 +24,15 @@ class UpstreamServer:
         self.fault = ""  # "hang up", "garbage", "no end"
         self.delay_s = 0.0
         self.open = 0  # replies being streamed
+        self.paths: list[str] = []
+        self.models_status = 200
+        self.looks = 0  # how often the models were asked for
+        self.vectors: JSON = None  # to send instead of those of the texts
+        self.other_logprob = -1.5
         self.url = ""
 
     async def __aenter__(self) -> UpstreamServer:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
         return self
 
@@ -37,12 +44,16 @@ class UpstreamServer:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             length = next((int(line.split(":")[1]) for line in head.split("\r\n") if line.lower().startswith("content-length")), 0)
             body = await reader.readexactly(length)
-            if "/models" in head.split("\r\n", 1)[0]:
-                self._answer(writer, 200, {"data": [{"id": "scripted", "context_length": CONTEXT_TOKENS}]})
+            path = head.split(" ", 2)[1]
+            if path.endswith("/models"):
+                status, self.looks = self.models_status, self.looks + 1
+                self._answer(writer, status, {"data": [{"id": "scripted", "context_length": CONTEXT_TOKENS}]})
+            elif path.endswith("/embeddings"):
+                self._embed(writer, json.loads(body))
             else:
                 self.open += 1
                 try:
-                    await self._chat(writer, json.loads(body))
+                    await self._generate(writer, path, json.loads(body))
                 finally:
                     self.open -= 1
             await writer.drain()
@@ -51,15 +62,28 @@ class UpstreamServer:
         finally:
             writer.close()
 
+    def _embed(self, writer: asyncio.StreamWriter, body: JSONObject) -> None:
+        self.bodies.append(body)
+        texts = body["input"]
+        assert isinstance(texts, list)
+        data: list[JSON] = [
+            {"index": index, "embedding": [1.0 + len(str(text)), float(str(text).count("e"))]} for index, text in enumerate(texts)
+        ]
+        answer: JSONObject = {"data": list(reversed(data)), "usage": {"prompt_tokens": 3 * len(texts)}}
+        self._answer(writer, 200, self.vectors or answer)
+
     def _answer(self, writer: asyncio.StreamWriter, status: int, body: JSON) -> None:
         data = json.dumps(body).encode()
         writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: {len(data)}\r\nconnection: close\r\n\r\n".encode() + data)
 
-    async def _chat(self, writer: asyncio.StreamWriter, body: JSONObject) -> None:
+    async def _generate(self, writer: asyncio.StreamWriter, path: str, body: JSONObject) -> None:
         self.bodies.append(body)
-        messages = body["messages"]
-        assert isinstance(messages, list) and isinstance(messages[-1], dict)
-        words = str(messages[-1]["content"]).split()
+        self.paths.append(path)
+        messages = body.get("messages")
+        chat = isinstance(messages, list)
+        last = messages[-1] if isinstance(messages, list) else {"content": body["prompt"]}
+        assert isinstance(last, dict)
+        words = str(last["content"]).split()
         if len(words) > CONTEXT_TOKENS:
             text = f"This model's maximum context length is {CONTEXT_TOKENS} tokens, however you requested {len(words)} tokens."
             self.refusal = (400, {"error": {"message": text, "code": "context_length_exceeded"}})
@@ -69,19 +93,42 @@ class UpstreamServer:
             return
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
         limit = body.get("max_tokens")
-        deltas: list[JSONObject] = self.script or [{"content": f"{word} "} for word in words]
-        cut = isinstance(limit, int) and not self.script and len(deltas) > limit
-        for index, delta in enumerate(deltas[:limit] if isinstance(limit, int) and cut else deltas):
+        choices = self._choices(body, words, chat)
+        scripted = bool(self.script) or forced(body.get("tool_choice")) or "response_format" in body
+        cut = isinstance(limit, int) and not scripted and len(choices) > limit
+        for index, choice in enumerate(choices[:limit] if isinstance(limit, int) and cut else choices):
             if self.fault and index == 2:
                 writer.write(b"data: <html>oops\n\n" if self.fault == "garbage" else b"")
                 return
-            self._event(writer, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+            self._event(writer, {"choices": [{"index": 0, "finish_reason": None, **choice}]})
             await writer.drain()
             await asyncio.sleep(self.delay_s)
-        self._event(writer, {"choices": [{"index": 0, "delta": {}, "finish_reason": "length" if cut else self.finish_reason}]})
+        self._event(writer, {"choices": [{"index": 0, "delta": {}, "text": "", "finish_reason": "length" if cut else self.finish_reason}]})
         usage: JSONObject = {"prompt_tokens": len(words), "completion_tokens": min(len(words), limit if isinstance(limit, int) else 10**9)}
         self._event(writer, {"choices": [], "usage": usage})
         writer.write(b"data: [DONE]\n\n")
+
+    def _choices(self, body: JSONObject, words: list[str], chat: bool) -> list[JSONObject]:
+        """What each chunk's choice says."""
+        tools, form, logprobs = body.get("tools"), body.get("response_format"), body.get("logprobs")
+        if self.script:
+            return [{"delta": delta} for delta in self.script]
+        if isinstance(tools, list) and forced(body.get("tool_choice")):
+            call = example_call(tuple(tool for tool in tools if isinstance(tool, dict)), body.get("tool_choice"))
+            return [{"delta": {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", **call}]}}]
+        if isinstance(form, dict):
+            return [{"delta": {"content": json.dumps(example(schema_of(form)))}}]
+        found: list[JSONObject] = []
+        for word in words:
+            text = f"{word} "
+            choice: JSONObject = {"delta": {"content": text}} if chat else {"text": text}
+            if chat and logprobs:
+                entry: JSONObject = {"token": text, "logprob": -0.5, "bytes": list(text.encode())}
+                choice["logprobs"] = {"content": [{**entry, "top_logprobs": [entry, {**entry, "logprob": self.other_logprob}]}]}
+            elif logprobs is not None and not chat:
+                choice["logprobs"] = {"tokens": [text], "token_logprobs": [-0.5], "top_logprobs": [{text: -0.5, "no": -1.5}]}
+            found.append(choice)
+        return found
 
     def _event(self, writer: asyncio.StreamWriter, chunk: JSONObject) -> None:
         writer.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
