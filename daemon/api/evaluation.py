@@ -13,15 +13,20 @@ from daemon.api.views import tokens_view
 from daemon.engine.base import Priority
 from daemon.errors import BadRequest, Forbidden
 from daemon.experience.grouping import SessionMatch
+from daemon.gateway.admission import check_fits, check_supported
+from daemon.gateway.answering import answer
 from daemon.gateway.body import read_json
-from daemon.gateway.call import Call
-from daemon.gateway.chat import answer
+from daemon.gateway.call import Call, Place
+from daemon.gateway.chat import form_of
+from daemon.gateway.choices import Starter
 from daemon.gateway.errors import json_response
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.fields import array, bad, boolean, required_text, text
-from daemon.gateway.gateway import Place, Starter, begin, check_supported
+from daemon.gateway.gateway import begin
 from daemon.gateway.security import caller_of
-from daemon.gateway.wire_chat import check_message, engine_messages, parse, parse_tools
+from daemon.gateway.steps import Steps
+from daemon.gateway.tool_fields import parse_tools
+from daemon.gateway.wire_chat import check_message, engine_messages, parse
 from daemon.records import Inference, JSONObject
 from daemon.services import Services
 from daemon.tokens import Caller, Role
@@ -42,10 +47,10 @@ class _CandidateStarter(Starter):
         self._candidate = candidate
         self._run_id = run_id
 
-    async def start(self, call: Call, place: Place) -> Exchange:
+    async def start(self, call: Call, place: Place, steps: Steps, index: int) -> Exchange:
         services = self._services
         lease = await services.serving.borrow(place.scenario, self._candidate, self._run_id)
-        return begin(services.engine, _Unrecorded(), lease, call, place, Priority.EVALUATION)
+        return begin(services.engine, _Unrecorded(), lease, call, place, Priority.EVALUATION, steps, index)
 
     def added(self, records: Sequence[Inference]) -> JSONObject:
         """Token ids and log-probabilities, and no receipt: nothing was stored."""
@@ -71,9 +76,10 @@ class EvaluationRoutes:
         scenario, candidate, caller = _target(request)
         body = await read_json(request)
         call = parse({**body, "model": body.get("model") or self._services.engine.model.id})
-        check_supported(call, self._services.engine.model)
+        check_supported(call, self._services.engine.capabilities)
+        check_fits(call, self._services.engine.model)
         place = Place(scenario, SessionMatch(caller.run_id or "evaluation", True))
-        return await answer(_CandidateStarter(self._services, candidate, caller.run_id), request, call, place)
+        return await answer(_CandidateStarter(self._services, candidate, caller.run_id), request, call.each(), place, form_of(call))
 
     async def score(self, request: Request) -> Response:
         """`tokens`, or `text` → log-probability of each token but the first."""
@@ -96,7 +102,7 @@ class EvaluationRoutes:
         _target(request)
         body = await read_json(request)
         messages = engine_messages(check_message(message, f"messages[{index}]") for index, message in enumerate(array(body, "messages")))
-        prompt = boolean(body, "add_generation_prompt") if "add_generation_prompt" in body else True
+        prompt = boolean(body, "add_generation_prompt", otherwise=True)
         tokens = await self._services.engine.render(messages, parse_tools(body), add_generation_prompt=prompt)
         return json_response({"tokens": list(tokens)})
 

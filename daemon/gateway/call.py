@@ -1,11 +1,14 @@
-"""One inference request, whatever wire it came over."""
+"""One inference request, whatever wire it came over, and where it belongs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from daemon.records import JSONObject, Message, Sampling
+from daemon.experience.grouping import SessionMatch
+from daemon.records import JSON, JSONObject, Message, Sampling
+
+SEED_LIMIT = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class SamplingRequest:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     repeat_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
 
     def resolve(self, defaults: Mapping[str, float]) -> Sampling:
         """Fill what is open from `defaults` (the serving hints), then from ours."""
@@ -38,19 +42,27 @@ class SamplingRequest:
             presence_penalty=self.presence_penalty,
             frequency_penalty=self.frequency_penalty,
             repeat_penalty=self.repeat_penalty,
+            logit_bias=self.logit_bias,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A validated request, in chat form."""
+    """A validated request: a conversation, or a plain `text` to go on with. Field by field as in `GenerateRequest`."""
 
-    wire: str  # "chat"
+    wire: str  # "chat", "completions"
     model: str  # the name that the client sent; it may name a release: MODEL@r14
-    messages: tuple[Message, ...]  # as the client sent them
+    messages: tuple[Message, ...]  # as the client sent them; a plain text is the user's
+    text: str | None = None
+    suffix: str | None = None
     sampling: SamplingRequest = field(default_factory=SamplingRequest)
     max_tokens: int | None = None
     tools: tuple[JSONObject, ...] = ()
+    tool_choice: JSON = "auto"
+    parallel_tool_calls: bool = True
+    response_format: JSONObject | None = None
+    top_logprobs: int | None = None
+    template_values: JSONObject = field(default_factory=dict)
     stream: bool = False
     include_usage: bool = False
     choices: int = 1
@@ -67,3 +79,24 @@ class Call:
     def base_model(self) -> str:
         name, at, _ = self.model.rpartition("@")
         return name if at else self.model
+
+    def each(self) -> list[Call]:
+        """One call a choice. A seed counts on, so that choices differ, each repeatably."""
+        seed = self.sampling.seed
+        if self.choices == 1 or seed is None:
+            return [self] * self.choices
+        first = min(seed, SEED_LIMIT - self.choices)
+        return [replace(self, sampling=replace(self.sampling, seed=first + index)) for index in range(self.choices)]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request belongs."""
+
+    scenario: str
+    match: SessionMatch
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def session(self) -> str:
+        return self.match.session

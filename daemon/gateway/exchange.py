@@ -11,47 +11,17 @@ import contextlib
 import logging
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import replace
 
 from daemon.engine.base import Delta, Engine, Finished, GenerateRequest, Progress
 from daemon.errors import EngineError, ReefError
 from daemon.gateway.reply import ReplyBuilder
+from daemon.gateway.steps import Done, Failed, Piece, Reading, Step, Steps
 from daemon.records import Inference, JSONObject, Status
 from daemon.serving.serving import Lease
 from daemon.serving.snapshot import Snapshot
 
 _log = logging.getLogger("reef.gateway")
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of the reply, in OpenAI delta form."""
-
-    delta: JSONObject
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The prompt is valid and is being read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The generation ended and its record is on disk. `inference` is the reply as the client gets it, secrets included."""
-
-    inference: Inference
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The generation failed; `recorded` says whether a record with its beginning is on disk."""
-
-    error: ReefError
-    recorded: Inference | None = None
-
-
-Step: TypeAlias = Piece | Reading | Done | Failed
 
 
 class Recorder(ABC):
@@ -63,25 +33,31 @@ class Recorder(ABC):
 
 
 class Exchange:
-    """See the module. `next` yields steps; the last is `Done` or `Failed`."""
+    """See the module. It tells its steps; the last is `Done` or `Failed`."""
 
-    def __init__(self, engine: Engine, recorder: Recorder, lease: Lease, request: GenerateRequest, draft: Inference) -> None:
+    def __init__(
+        self, engine: Engine, recorder: Recorder, lease: Lease, request: GenerateRequest, draft: Inference, steps: Steps, index: int
+    ) -> None:
         """
         Args:
             draft: the record as far as it is known before the reply.
             lease: released when the generation has ended.
+            steps: where it tells what happens, as choice `index`.
         """
         self._engine = engine
         self._recorder = recorder
         self._lease = lease
         self._request = request
         self._draft = draft
-        self._steps: asyncio.Queue[Step] = asyncio.Queue()
+        self._steps = steps
+        self._index = index
         self._reply = ReplyBuilder()
+        self._logprobs: list[JSONObject] = []
         self._started = time.monotonic()
         self._first_token_ms = 0.0
         self._admitted = False
         self._generated = False
+        self._aborted = False
         self._ended: Done | Failed | None = None
         self._task = asyncio.create_task(self._pump())
         self._task.add_done_callback(self._close)  # runs even if the task is cancelled before its first step
@@ -100,24 +76,11 @@ class Exchange:
         """Ends when the generation is over and recorded."""
         return self._task
 
-    async def next(self, timeout_s: float | None = None) -> Step | None:
-        """The next step; None when none came within `timeout_s`."""
-        try:
-            return await asyncio.wait_for(self._steps.get(), timeout_s)
-        except TimeoutError:
-            return None
-
     def abort(self) -> None:
-        """Stop generating; what there is gets recorded as aborted. Without effect once the reply is complete."""
-        if not self._generated:
+        """Stop generating; what there is gets recorded as aborted. Without effect once the reply is complete, and the second time."""
+        if not self._generated and not self._aborted:  # a second cancellation could interrupt the first one's tidying up
+            self._aborted = True
             self._task.cancel()
-
-    async def finished(self) -> Done | Failed:
-        """Wait for the end, skipping what comes before."""
-        while True:
-            step = await self._steps.get()
-            if isinstance(step, Done | Failed):
-                return step
 
     async def _pump(self) -> None:
         end: Done | Failed
@@ -133,17 +96,17 @@ class Exchange:
             _log.exception("A generation failed")
             end = await self._broken(Status.ERROR, EngineError("The engine failed.", "The daemon's log has the details: reef logs."))
         self._ended = end
-        self._steps.put_nowait(end)
+        self._tell(end)
 
     def _close(self, task: asyncio.Task[None]) -> None:
         self._lease.release()
         if self._ended is not None:
             return
         if task.cancelled():  # before its first step
-            self._steps.put_nowait(Failed(EngineError("The request was aborted.")))
+            self._tell(Failed(EngineError("The request was aborted.")))
         else:
             _log.error("A generation could not be ended", exc_info=task.exception())
-            self._steps.put_nowait(Failed(EngineError("The engine failed.", "The daemon's log has the details: reef logs.")))
+            self._tell(Failed(EngineError("The engine failed.", "The daemon's log has the details: reef logs.")))
 
     async def _generate(self) -> Finished:
         # Closed whatever happens: that frees its place in the engine at once.
@@ -153,9 +116,10 @@ class Exchange:
                 if isinstance(event, Delta):
                     if not self._first_token_ms:
                         self._first_token_ms = self._elapsed_ms()
-                    self._steps.put_nowait(Piece(self._reply.add(event)))
+                    self._logprobs += event.logprobs
+                    self._tell(Piece(self._reply.add(event), event.logprobs))
                 elif isinstance(event, Progress):
-                    self._steps.put_nowait(Reading())
+                    self._tell(Reading())
                 else:
                     return event
         raise EngineError("The engine ended the reply without saying so.", "Send the request again.")
@@ -189,7 +153,10 @@ class Exchange:
         except ReefError as error:
             _log.error("A record could not be stored: %s", error)
             return Failed(error)
-        return Done(inference)
+        return Done(inference, tuple(self._logprobs))
+
+    def _tell(self, step: Step) -> None:
+        self._steps.put(self._index, step)
 
     def _elapsed_ms(self) -> float:
         return (time.monotonic() - self._started) * 1000

@@ -41,10 +41,10 @@ def check_characters(body: JSONObject, name: str) -> None:
         raise BadRequest(f"'{name}' holds half a character, which UTF-8 cannot hold.", param=name) from error
 
 
-def boolean(body: JSONObject, name: str) -> bool:
+def boolean(body: JSONObject, name: str, *, otherwise: bool = False) -> bool:
     value = body.get(name)
     if value is None:
-        return False
+        return otherwise
     if not isinstance(value, bool):
         raise bad(name, "true or false", value)
     return value

@@ -7,55 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from daemon.engine.base import Engine, GenerateRequest, ModelInfo, Priority
-from daemon.errors import Conflict, NotFound, Unsupported
+from daemon.engine.base import Capability, Embedded, Engine, GenerateRequest, ModelInfo, Priority
+from daemon.errors import Busy, Conflict, NotFound
 from daemon.experience.grouping import SessionMatch, identify
-from daemon.gateway.call import Call
+from daemon.gateway.admission import check_fits, check_supported, is_long
+from daemon.gateway.call import Call, Place
+from daemon.gateway.choices import Starter
 from daemon.gateway.exchange import Exchange, Recorder
+from daemon.gateway.steps import Steps
 from daemon.gateway.wire_chat import engine_messages
-from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, Message, TurnKind, new_id
+from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, TurnKind, new_id
 from daemon.services import Services
-from daemon.serving.serving import Lease
-from daemon.serving.snapshot import Snapshot
+from daemon.serving.serving import HEAD, Lease
 
+MAX_IN_FLIGHT = 256
+"""Live requests that are answered at once, those included that wait for the engine, whose own queue is shorter."""
 _TAG = "x-reef-tag-"
 _MAX_TAG_CHARACTERS = 256
-_IN_THREAD_CHARACTERS = 64 << 10
 _PINNABLE = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a request belongs."""
-
-    scenario: str
-    match: SessionMatch
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def session(self) -> str:
-        return self.match.session
-
-
-class Starter(ABC):
-    """Begins generations for a wire, and says what Reef adds to its replies."""
-
-    @abstractmethod
-    async def start(self, call: Call, place: Place) -> Exchange: ...
-
-    @abstractmethod
-    def added(self, records: Sequence[Inference]) -> JSONObject:
-        """The `reef` object of a reply; `records` has one entry a choice."""
-
-    @abstractmethod
-    def headers(self, records: Sequence[Inference]) -> dict[str, str]:
-        """Headers of a reply that is not streamed, beside those that name the release."""
 
 
 class StoreRecorder(Recorder):
@@ -66,7 +39,7 @@ class StoreRecorder(Recorder):
 
     async def record(self, inference: Inference) -> None:
         store = self._services.store
-        if _is_long(inference.messages):
+        if is_long(inference.messages):
             future = await asyncio.to_thread(store.append, inference)
         else:
             future = store.append(inference)
@@ -89,45 +62,71 @@ class Gateway(Starter):
     def engine_state(self) -> str:
         return self._services.engine.stats.state
 
+    @property
+    def capabilities(self) -> Capability:
+        return self._services.engine.capabilities
+
     async def place(self, call: Call, request: Request) -> Place:
-        """Decide scenario and session.
+        """Decide scenario and session of a conversation.
 
         Raises:
             NotFound: the model is not served here.
+            ContextOverflow: it is so long that the engine need not be asked.
+            Unsupported: the engine does not declare what it needs.
             Conflict: the scenario stands on another release than the one that the request binds it to.
         """
-        self._check_model(call)
-        check_supported(call, self.model)
-        scenario = scenario_of(request)
-        self._check_binding(scenario, request)
-        await self._services.scenarios.ensure(scenario)
-        headers = dict(request.headers)
-        explicit = identify(headers, call.request)
+        scenario = await self._admit(call, request)
+        explicit = identify(dict(request.headers), call.request)
         resolve = self._services.store.resolve_session
-        if _is_long(call.messages):
+        if is_long(call.messages):
             match = await asyncio.to_thread(resolve, scenario, explicit, call.messages, call.request)
         else:
             match = resolve(scenario, explicit, call.messages, call.request)
-        tags = {
-            name.removeprefix(_TAG): value[:_MAX_TAG_CHARACTERS]
-            for name, value in headers.items()
-            if name.startswith(_TAG) and name != f"{_TAG}session"
-        }
-        return Place(scenario, match, tags)
+        return Place(scenario, match, _tags(request))
 
-    async def start(self, call: Call, place: Place) -> Exchange:
-        """Begin one generation on the release that the session is on."""
-        lease = await self._services.serving.admit(place.scenario, place.session, call.release)
-        exchange = begin(self._services.engine, self._recorder, lease, call, place, Priority.LIVE)
+    async def place_text(self, call: Call, request: Request) -> Place:
+        """Decide scenario and session of a plain completion, which is no turn of a conversation. Raises as `place` does.
+
+        Editors complete at every pause in typing and name no session: those of an hour are kept together.
+        """
+        scenario = await self._admit(call, request)
+        session = identify(dict(request.headers), call.request) or time.strftime("completions-%Y%m%d-%H", time.gmtime())
+        return Place(scenario, SessionMatch(session, False, kind=TurnKind.ASIDE), _tags(request))
+
+    async def start(self, call: Call, place: Place, steps: Steps, index: int) -> Exchange:
+        """Begin one generation on the release that the session is on; a plain completion is on the head."""
+        self._check_room()
+        pinned = call.release or (HEAD if call.text is not None else None)
+        lease = await self._services.serving.admit(place.scenario, place.session, pinned)
+        exchange = begin(self._services.engine, self._recorder, lease, call, place, Priority.LIVE, steps, index)
         self._running.add(exchange)
         exchange.task.add_done_callback(lambda _: self._running.discard(exchange))
         return exchange
 
+    async def embed(self, model: str, texts: tuple[str, ...], request: Request) -> Embedded:
+        """Vectors of `texts`. Nothing is recorded; it counts as a live request.
+
+        Raises:
+            NotFound: the model is not served here.
+            Unsupported: the engine cannot.
+        """
+        self._check_model(Call("embeddings", model, ()))
+        self._check_room()
+        scenario, activity = scenario_of(request), self._services.serving.activity
+        activity.begin(scenario)
+        try:
+            return await self._services.engine.embed(texts)
+        finally:
+            activity.end(scenario)
+
     def added(self, records: Sequence[Inference]) -> JSONObject:
-        """The receipts: every record is on disk by now."""
+        """The receipts, every record being on disk by now, and what the engine has to say of the reply."""
         found: JSONObject = {"agent_record_id": records[0].id, "release_id": records[0].release_id}
         if len(records) > 1:
             found["agent_record_ids"] = [record.id for record in records]
+        for name, said in (("note", [record.note for record in records]), ("cache_miss", [record.cache_miss for record in records])):
+            if any(said):
+                found[name] = next(text for text in said if text)
         return found
 
     def headers(self, records: Sequence[Inference]) -> dict[str, str]:
@@ -146,6 +145,20 @@ class Gateway(Starter):
         chain = await asyncio.to_thread(self._services.repository.chain, scenario, _PINNABLE)
         return [self.model.id, *(f"{self.model.id}@{release.id}" for release in chain)]
 
+    async def _admit(self, call: Call, request: Request) -> str:
+        """The request's scenario, once all that can be checked without the engine is."""
+        self._check_model(call)
+        check_supported(call, self.capabilities)
+        check_fits(call, self.model)
+        scenario = scenario_of(request)
+        self._check_binding(scenario, request)
+        await self._services.scenarios.ensure(scenario)
+        return scenario
+
+    def _check_room(self) -> None:
+        if self._services.serving.activity.in_flight >= MAX_IN_FLIGHT:
+            raise Busy(f"{MAX_IN_FLIGHT} requests are being answered already.", "Try again in a moment.", retry_after_s=2)
+
     def _check_model(self, call: Call) -> None:
         if call.model == self.model.id or call.base_model == self.model.id:
             return
@@ -163,16 +176,27 @@ class Gateway(Starter):
         raise Conflict(message, f"Leave out x-reef-release-id, or ask for the model {self.model.id}@{wanted}.")
 
 
-def begin(engine: Engine, recorder: Recorder, lease: Lease, call: Call, place: Place, priority: Priority) -> Exchange:
+def begin(
+    engine: Engine, recorder: Recorder, lease: Lease, call: Call, place: Place, priority: Priority, steps: Steps, index: int
+) -> Exchange:
     """Start generating under `lease`, which the exchange gives back at its end."""
     try:
         snapshot = lease.snapshot
-        effective, sampling = snapshot.hints.apply(call.messages), call.sampling.resolve(snapshot.hints.sampling)
+        # Prefix and demonstrations are for conversations; a plain text is completed as it is.
+        effective = snapshot.hints.apply(call.messages) if call.text is None else call.messages
+        sampling = call.sampling.resolve(snapshot.hints.sampling)
         request = GenerateRequest(
-            messages=engine_messages(effective),
+            messages=engine_messages(effective) if call.text is None else (),
             sampling=sampling,
             max_tokens=call.max_tokens,
+            text=call.text,
+            suffix=call.suffix if Capability.FILL_IN_MIDDLE in engine.capabilities else None,
             tools=call.tools,
+            tool_choice=call.tool_choice,
+            parallel_tool_calls=call.parallel_tool_calls,
+            response_format=call.response_format,
+            top_logprobs=call.top_logprobs,
+            template_values=call.template_values,
             lora=snapshot.lora,
             priority=priority,
             scenario=place.scenario,
@@ -200,27 +224,7 @@ def begin(engine: Engine, recorder: Recorder, lease: Lease, call: Call, place: P
     except BaseException:
         lease.release()
         raise
-    return Exchange(engine, recorder, lease, request, draft)
-
-
-def check_supported(call: Call, model: ModelInfo) -> None:
-    """Refuse what would otherwise be ignored in silence.
-
-    Raises:
-        Unsupported: names the field.
-    """
-    if call.extra.get("logprobs") is True:
-        hint = "Leave it out; log-probabilities are stored with the record."
-        raise Unsupported("'logprobs' cannot be returned.", hint, param="logprobs")
-    if model.path is None:
-        return  # an upstream is asked for it and answers for itself
-    form = call.extra.get("response_format")
-    if isinstance(form, dict) and form.get("type") != "text":
-        hint = "Ask for JSON in the prompt, or use an upstream engine that can."
-        raise Unsupported("This engine cannot hold a reply to a JSON form.", hint, param="response_format")
-    choice = call.extra.get("tool_choice")
-    if isinstance(choice, dict) or choice == "required":
-        raise Unsupported("This engine cannot be made to call a tool.", "Set tool_choice to auto.", param="tool_choice")
+    return Exchange(engine, recorder, lease, request, draft, steps, index)
 
 
 def scenario_of(request: Request) -> str:
@@ -229,12 +233,9 @@ def scenario_of(request: Request) -> str:
     return str(named) if named else request.headers.get("x-reef-scenario", "").strip() or DEFAULT_SCENARIO
 
 
-def release_headers(snapshot: Snapshot) -> dict[str, str]:
-    """Which release answered."""
-    return {"x-reef-release-id": snapshot.release_id, "x-reef-artifact-version": snapshot.content_id or snapshot.release_id}
-
-
-def _is_long(messages: tuple[Message, ...]) -> bool:
-    """Whether hashing and redacting the messages would hold up the event loop."""
-    parts = (message.get(name) for message in messages for name in ("content", "tool_calls"))
-    return sum(len(part if isinstance(part, str) else str(part)) for part in parts if part) > _IN_THREAD_CHARACTERS
+def _tags(request: Request) -> dict[str, str]:
+    return {
+        name.removeprefix(_TAG): value[:_MAX_TAG_CHARACTERS]
+        for name, value in request.headers.items()
+        if name.startswith(_TAG) and name != f"{_TAG}session"
+    }

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import TypeVar
 
 from starlette.types import Receive, Scope, Send
 
+from daemon.gateway.body import ClientGone
 from daemon.gateway.errors import json_bytes
-from daemon.gateway.exchange import Done, Exchange, Failed
 from daemon.records import JSONObject
+
+T = TypeVar("T")
 
 KEEP_ALIVE_S = 5.0
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -42,7 +45,6 @@ class EventStream:
         self._headers = [(name.encode(), value.encode()) for name, value in {**own, **(headers or {})}.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         writer = asyncio.create_task(self._write(send))
         watcher = asyncio.create_task(hang_up(receive))
         try:
@@ -52,11 +54,11 @@ class EventStream:
             await writer
         finally:
             watcher.cancel()
-            if not writer.done():  # the server is stopping
-                self._frames.abort()
-                writer.cancel()
+            writer.cancel()
+            self._frames.abort()  # harmless at the end; else the server is stopping, or writing has failed
 
     async def _write(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         async for frame in self._frames.frames():
             await send({"type": "http.response.body", "body": frame, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -70,17 +72,19 @@ async def hang_up(receive: Receive) -> None:
             return
 
 
-async def finish_or_abort(receive: Receive, exchange: Exchange) -> Done | Failed:
-    """Wait for the end of an exchange that is not streamed; a client that hangs up ends it."""
-    ended = asyncio.create_task(exchange.finished())
+async def unless_hung_up(receive: Receive, work: Coroutine[object, None, T]) -> T:
+    """What `work` gives; it is cancelled when the client hangs up first.
+
+    Raises:
+        ClientGone: it has.
+    """
+    working = asyncio.create_task(work)
     watcher = asyncio.create_task(hang_up(receive))
     try:
-        await asyncio.wait({ended, watcher}, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done():
-            exchange.abort()
-        return await ended
+        await asyncio.wait({working, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientGone("The client hung up.")
+        return working.result()
     finally:
         watcher.cancel()
-        if not ended.done():
-            exchange.abort()
-            ended.cancel()
+        working.cancel()

@@ -6,20 +6,21 @@ Unknown fields are ignored, known ones with a bad value are a 400 that names the
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from daemon.errors import BadRequest
-from daemon.gateway.call import Call, SamplingRequest
-from daemon.gateway.fields import an_object, array, bad, boolean, integer, number, required_text, texts
+from daemon.gateway.answering import ReplyForm, usage_object
+from daemon.gateway.call import Call
+from daemon.gateway.fields import an_object, array, bad, boolean, required_text
+from daemon.gateway.sampling_fields import parse_chat_logprobs, parse_choices, parse_max_tokens, parse_sampling
+from daemon.gateway.steps import Done, Piece
+from daemon.gateway.tool_fields import parse_response_format, parse_template_values, parse_tool_choice, parse_tools
 from daemon.records import JSON, JSONObject, Message, Usage
 
 WIRE = "chat"
-MAX_CHOICES = 8
-_MAX_TOKENS_LIMIT = 1 << 31
-_SEED_LIMIT = (1 << 63) - 1
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-_PASSED_ON = ("response_format", "tool_choice", "parallel_tool_calls", "logprobs", "top_logprobs", "logit_bias")
-"""What an engine may understand; the others are recorded and otherwise ignored."""
+_PASSED_ON = ("reasoning_effort",)
+"""What only an upstream may understand; other unknown fields are recorded and otherwise ignored."""
 
 
 def parse(body: JSONObject) -> Call:
@@ -29,46 +30,26 @@ def parse(body: JSONObject) -> Call:
         BadRequest: names the field that is wrong.
     """
     options = an_object(body, "stream_options") or {}
-    a_format = an_object(body, "response_format")
-    if a_format is not None and a_format.get("type") not in ("text", "json_object", "json_schema"):
-        raise bad("response_format", "of type text, json_object or json_schema", a_format.get("type"))
-    integer(body, "top_logprobs", 0, 20)
-    boolean(body, "logprobs")
+    tools = parse_tools(body)
+    tool_choice = parse_tool_choice(body, tools)
     return Call(
         wire=WIRE,
         model=required_text(body, "model", limit=512),
         messages=_messages(body),
-        sampling=_sampling(body),
-        max_tokens=_max_tokens(body),
-        tools=() if body.get("tool_choice") == "none" else parse_tools(body),
+        sampling=parse_sampling(body),
+        max_tokens=parse_max_tokens(body),
+        tools=() if tool_choice == "none" else tools,
+        tool_choice=tool_choice,
+        parallel_tool_calls=boolean(body, "parallel_tool_calls", otherwise=True),
+        response_format=parse_response_format(body),
+        top_logprobs=parse_chat_logprobs(body),
+        template_values=parse_template_values(body),
         stream=boolean(body, "stream"),
         include_usage=boolean(options, "include_usage"),
-        choices=integer(body, "n", 1, MAX_CHOICES) or 1,
+        choices=parse_choices(body),
         request={name: value for name, value in body.items() if name != "messages"},
         extra={name: body[name] for name in _PASSED_ON if body.get(name) is not None},
     )
-
-
-def _sampling(body: JSONObject) -> SamplingRequest:
-    top_k = integer(body, "top_k", -1, 1 << 20)
-    repeat = number(body, "repeat_penalty", 0.01, 10)
-    return SamplingRequest(
-        temperature=number(body, "temperature", 0, 2),
-        top_p=number(body, "top_p", 0, 1),
-        top_k=None if top_k is None else max(0, top_k),
-        min_p=number(body, "min_p", 0, 1),
-        seed=integer(body, "seed", -_SEED_LIMIT, _SEED_LIMIT),
-        stop=texts(body, "stop", most=16),
-        presence_penalty=number(body, "presence_penalty", -2, 2) or 0.0,
-        frequency_penalty=number(body, "frequency_penalty", -2, 2) or 0.0,
-        repeat_penalty=repeat if repeat is not None else number(body, "repetition_penalty", 0.01, 10) or 1.0,
-    )
-
-
-def _max_tokens(body: JSONObject) -> int | None:
-    newer = integer(body, "max_completion_tokens", 1, _MAX_TOKENS_LIMIT)
-    older = integer(body, "max_tokens", 1, _MAX_TOKENS_LIMIT)
-    return newer if newer is not None else older
 
 
 def _messages(body: JSONObject) -> tuple[Message, ...]:
@@ -100,21 +81,6 @@ def check_message(message: JSON, name: str) -> Message:
     return message
 
 
-def parse_tools(body: JSONObject) -> tuple[JSONObject, ...]:
-    """The function tools; other types (`web_search`, `custom`, …) are skipped."""
-    tools: list[JSONObject] = []
-    for index, tool in enumerate(array(body, "tools")):
-        if not isinstance(tool, dict):
-            raise bad(f"tools[{index}]", "an object", tool)
-        if tool.get("type", "function") != "function":
-            continue
-        function = tool.get("function")
-        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-            raise bad(f"tools[{index}].function.name", "a text", function)
-        tools.append(tool)
-    return tuple(tools)
-
-
 def engine_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
     """What a chat template can read: `developer` is `system`, text parts are joined, null is empty text, order is kept.
 
@@ -137,34 +103,47 @@ def _for_engine(message: Message) -> Message:
     return changed
 
 
-def usage_object(usage: Usage) -> JSONObject:
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-    }
+class ChatReply(ReplyForm):
+    """One id and one creation time for all that goes out for one request."""
 
+    def __init__(self, record_id: str, model: str, release_id: str) -> None:
+        self._head: JSONObject = {
+            "id": f"chatcmpl-{record_id.rpartition('_')[2]}",  # agents keep it, and it names the record
+            "created": int(time.time()),
+            "model": model,
+            "system_fingerprint": release_id,
+        }
 
-class ChatReply:
-    """Builds what goes out for one request; one id and one creation time for all of it."""
+    def opening(self, index: int) -> JSONObject | None:
+        return self._chunk(index, {"role": "assistant", "content": ""})
 
-    def __init__(self, reply_id: str, model: str, release_id: str) -> None:
-        self._head: JSONObject = {"id": reply_id, "created": int(time.time()), "model": model, "system_fingerprint": release_id}
+    def piece(self, index: int, piece: Piece) -> JSONObject | None:
+        if not piece.delta and not piece.logprobs:
+            return None
+        return self._chunk(index, piece.delta or {"content": ""}, _logprobs(piece.logprobs))
 
-    def chunk(self, index: int, delta: JSONObject, finish_reason: str | None = None) -> JSONObject:
-        choice: JSONObject = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+    def closing(self, index: int, done: Done) -> JSONObject:
+        return self._chunk(index, {}, None, done.inference.finish_reason)
 
-    def usage_chunk(self, usage: Usage) -> JSONObject:
-        return {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage_object(usage)}
+    def trailer(self, more: JSONObject) -> JSONObject:
+        return {**self._head, "object": "chat.completion.chunk", "choices": [], **more}
 
-    def receipt_chunk(self, reef: JSONObject) -> JSONObject:
-        return {**self._head, "object": "chat.completion.chunk", "choices": [], "reef": reef}
-
-    def completion(self, choices: list[tuple[Message, str]], usage: Usage, reef: JSONObject) -> JSONObject:
+    def whole(self, choices: Sequence[Done], usage: Usage, reef: JSONObject) -> JSONObject:
         listed: list[JSON] = [
-            {"index": index, "message": {**message, "refusal": None}, "logprobs": None, "finish_reason": reason}
-            for index, (message, reason) in enumerate(choices)
+            {
+                "index": index,
+                "message": {**done.inference.reply, "refusal": None},
+                "logprobs": _logprobs(done.logprobs),
+                "finish_reason": done.inference.finish_reason,
+            }
+            for index, done in enumerate(choices)
         ]
         return {**self._head, "object": "chat.completion", "choices": listed, "usage": usage_object(usage), "reef": reef}
+
+    def _chunk(self, index: int, delta: JSONObject, logprobs: JSON = None, finish_reason: str | None = None) -> JSONObject:
+        choice: JSONObject = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
+        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+
+
+def _logprobs(tokens: Sequence[JSONObject]) -> JSON:
+    return {"content": list(tokens), "refusal": None} if tokens else None

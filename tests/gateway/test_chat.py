@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from pathlib import Path
@@ -14,22 +13,9 @@ import pytest
 from daemon.engine.base import Event, GenerateRequest, Progress
 from daemon.errors import EngineError, StorageError
 from daemon.records import Inference, JSONObject, Status
-from daemon.serving.serving import Lease
-from tests.daemon.running import Running, running, until
+from tests.daemon.running import running, until
 from tests.engine.fake import Reply, ScriptedEngine
-
-
-async def stream(daemon: Running, text: str, **more: object) -> tuple[list[JSONObject], list[str]]:
-    """The data frames as objects, and all lines."""
-    body = {"model": "scripted", "messages": [{"role": "user", "content": text}], "stream": True, **more}
-    lines: list[str] = []
-    async with daemon.client.stream("POST", "/v1/chat/completions", json=body) as response:
-        assert response.status_code == 200, await response.aread()
-        assert response.headers["content-type"].startswith("text/event-stream")
-        async for line in response.aiter_lines():
-            lines.append(line)
-    frames = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
-    return frames, lines
+from tests.gateway.frames import stream
 
 
 async def test_reply_carries_text_usage_and_a_receipt_that_is_on_disk(tmp_path: Path) -> None:
@@ -93,30 +79,6 @@ async def test_hanging_up_frees_the_engine_and_keeps_what_was_generated(tmp_path
         await until(lambda: daemon.services.serving.activity.in_flight == 0)
 
 
-async def test_hanging_up_between_two_choices_starts_no_further_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = ScriptedEngine({"long": "word " * 4}, token_delay_s=0.02)
-    async with running(tmp_path, engine) as daemon:
-        started, go_on, admit = asyncio.Event(), asyncio.Event(), daemon.services.serving.admit
-
-        async def slow(scenario: str, session: str, pinned: str | None = None) -> Lease:
-            if engine.requests:
-                started.set()
-                await go_on.wait()
-            return await admit(scenario, session, pinned)
-
-        monkeypatch.setattr(daemon.services.serving, "admit", slow)
-        body = {"model": "scripted", "messages": [{"role": "user", "content": "long"}], "stream": True, "n": 2}
-        async with daemon.client.stream("POST", "/v1/chat/completions", json=body):
-            await asyncio.wait_for(started.wait(), 5)
-        await asyncio.sleep(0.1)  # the daemon hears of it
-        go_on.set()
-        await until(lambda: daemon.services.serving.activity.in_flight == 0)
-        await asyncio.sleep(0.2)
-        assert len(engine.requests) <= 2 and engine.running == 0
-        records = daemon.services.reader.items("default", kind="inference")
-        assert [record.status for record in records if isinstance(record, Inference)] == [Status.OK], "the second was not generated"
-
-
 async def test_hanging_up_on_a_whole_reply_frees_the_engine(tmp_path: Path) -> None:
     engine = ScriptedEngine({"long": "word " * 400}, token_delay_s=0.02)
     async with running(tmp_path, engine) as daemon:
@@ -147,15 +109,6 @@ async def test_an_engine_that_breaks_in_a_stream_ends_it_with_an_error_event(tmp
         engine.fail_next = EngineError("The engine is restarting.")
         assert (await daemon.chat("go")).status_code == 503
         assert (await daemon.chat("go")).status_code == 200
-
-
-async def test_several_choices_come_back_with_their_receipts(tmp_path: Path) -> None:
-    async with running(tmp_path) as daemon:
-        body = (await daemon.chat("hello", n=3)).json()
-        assert [choice["index"] for choice in body["choices"]] == [0, 1, 2]
-        assert len(set(body["reef"]["agent_record_ids"])) == 3
-        frames, _ = await stream(daemon, "hello", n=2)
-        assert {choice["index"] for frame in frames for choice in frame["choices"]} == {0, 1}
 
 
 async def test_bad_fields_are_named(tmp_path: Path) -> None:
@@ -235,7 +188,7 @@ async def test_a_scenario_name_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_slow_prompt_keeps_the_connection_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daemon.gateway.chat.KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr("daemon.gateway.answering.KEEP_ALIVE_S", 0.05)
     engine = ScriptedEngine({"slow": "done now"}, token_delay_s=0.2)
     async with running(tmp_path, engine) as daemon:
         frames, lines = await stream(daemon, "slow")
@@ -255,7 +208,7 @@ async def test_a_prompt_that_is_being_read_keeps_the_connection_alive(tmp_path: 
                 async for event in events:
                     yield event
 
-    monkeypatch.setattr("daemon.gateway.chat.KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr("daemon.gateway.answering.KEEP_ALIVE_S", 0.05)
     async with running(tmp_path, Slow({"slow": "done"})) as daemon:
         frames, lines = await stream(daemon, "slow")
         assert lines.count(": keep-alive") >= 3
@@ -274,15 +227,6 @@ async def test_a_daemon_that_stops_ends_its_streams_with_an_error_and_keeps_what
         reef = frames[-1]["reef"]
         assert isinstance(reef, dict)
         assert daemon.services.reader.inference(str(reef["agent_record_id"])).status is Status.ABORTED
-
-
-async def test_what_the_engine_cannot_do_is_refused_and_not_ignored(tmp_path: Path) -> None:
-    async with running(tmp_path, ScriptedEngine(model_path=tmp_path / "model.gguf")) as daemon:
-        for field, value in (("logprobs", True), ("response_format", {"type": "json_object"}), ("tool_choice", "required")):
-            response = await daemon.chat("x", **{field: value})
-            assert response.status_code == 400 and response.json()["error"]["param"] == field
-        for field, value in (("logprobs", False), ("response_format", {"type": "text"}), ("tool_choice", "auto")):
-            assert (await daemon.chat("x", **{field: value})).status_code == 200
 
 
 async def test_a_disk_that_is_full_gives_no_receipt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

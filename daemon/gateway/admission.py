@@ -1,0 +1,65 @@
+"""What can be said of a request before the engine is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from daemon.engine.base import Capability, ModelInfo
+from daemon.errors import ContextOverflow, Unsupported
+from daemon.gateway.call import Call
+from daemon.records import JSON, Message
+
+_IN_THREAD_CHARACTERS = 64 << 10
+_LONGEST_TOKEN_CHARACTERS = 1024
+"""No vocabulary in use has a longer token, so a prompt has at least its length over this many tokens."""
+
+
+def check_supported(call: Call, capabilities: Capability) -> None:
+    """Refuse what would otherwise be ignored in silence.
+
+    Raises:
+        Unsupported: names the field.
+    """
+    if call.suffix and Capability.FILL_IN_MIDDLE not in capabilities:
+        hint = "Leave out the suffix, or serve a model that was trained to fill in the middle."
+        raise Unsupported("This model cannot fill in the middle.", hint, param="suffix")
+    if Capability.STRUCTURE in capabilities:
+        return
+    if call.response_format is not None:
+        hint = "Ask for JSON in the prompt, or use an upstream engine that can."
+        raise Unsupported("This engine cannot hold a reply to a JSON form.", hint, param="response_format")
+    if isinstance(call.tool_choice, dict) or call.tool_choice == "required":
+        raise Unsupported("This engine cannot be made to call a tool.", "Set tool_choice to auto.", param="tool_choice")
+
+
+def check_fits(call: Call, model: ModelInfo) -> None:
+    """Refuse at once a prompt that cannot fit however it is split: passing megabytes on would hold up others.
+
+    Raises:
+        ContextOverflow: with the window's size.
+    """
+    least = characters(call.messages) // _LONGEST_TOKEN_CHARACTERS
+    if least > model.context_tokens:
+        raise ContextOverflow(
+            f"This model's maximum context length is {model.context_tokens} tokens, however you requested at least {least} tokens.",
+            "Shorten the conversation, or raise engine.context.",
+            param="messages" if call.text is None else "prompt",
+        )
+
+
+def is_long(messages: Iterable[Message]) -> bool:
+    """Whether hashing and redacting the messages would hold up the event loop."""
+    return characters(messages) > _IN_THREAD_CHARACTERS
+
+
+def characters(messages: Iterable[Message]) -> int:
+    """Of all texts in the messages, whatever field they are in."""
+    return sum(_characters(message) for message in messages)
+
+
+def _characters(value: JSON) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(_characters(inner) for inner in value.values())
+    return sum(_characters(inner) for inner in value) if isinstance(value, list) else 0

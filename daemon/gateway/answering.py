@@ -1,0 +1,177 @@
+"""The response to a call: whole or as a stream of events, whatever the wire; the wire gives the form."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from daemon.gateway.call import Call, Place
+from daemon.gateway.choices import Choices, Starter
+from daemon.gateway.errors import Shape, error_object, json_response
+from daemon.gateway.sse import DONE, KEEP_ALIVE, KEEP_ALIVE_S, EventStream, Frames, data_frame, unless_hung_up
+from daemon.gateway.steps import Done, Failed, Piece, Reading, Step
+from daemon.records import Inference, JSONObject, Usage
+from daemon.serving.snapshot import Snapshot
+
+
+class ReplyForm(ABC):
+    """How one wire writes the reply to one request."""
+
+    @abstractmethod
+    def opening(self, index: int) -> JSONObject | None:
+        """The chunk that begins a choice."""
+
+    @abstractmethod
+    def piece(self, index: int, piece: Piece) -> JSONObject | None: ...
+
+    @abstractmethod
+    def closing(self, index: int, done: Done) -> JSONObject:
+        """The chunk that ends a choice."""
+
+    @abstractmethod
+    def trailer(self, more: JSONObject) -> JSONObject:
+        """A chunk without choices that carries `more`: usage, receipts."""
+
+    @abstractmethod
+    def whole(self, choices: Sequence[Done], usage: Usage, reef: JSONObject) -> JSONObject:
+        """The reply that is not streamed."""
+
+
+MakeForm = Callable[[str, Snapshot], ReplyForm]
+"""From the first choice's record id and the release that answers."""
+
+
+async def answer(starter: Starter, request: Request, calls: Sequence[Call], place: Place, make_form: MakeForm) -> ASGIApp:
+    """The response to `calls`, one a choice; streamed if the first asks for that.
+
+    Raises:
+        ReefError: the request was refused; nothing has been sent.
+        ClientGone: the client hung up before that was known.
+    """
+    choices = await Choices.start(starter, calls, place)
+    form = make_form(choices.record_id, choices.snapshot)
+    try:
+        if not calls[0].stream:
+            return await _whole(starter, request, choices, form, calls)
+        first = await unless_hung_up(request.receive, choices.next(KEEP_ALIVE_S))
+        if first is not None and isinstance(first[1], Failed):
+            raise first[1].error
+    except BaseException:
+        choices.abort()
+        raise
+    frames = _ChoiceFrames(starter, choices, form, first, calls)
+    return EventStream(frames, release_headers(choices.snapshot))
+
+
+async def _whole(starter: Starter, request: Request, choices: Choices, form: ReplyForm, calls: Sequence[Call]) -> Response:
+    ended = await unless_hung_up(request.receive, choices.finished())
+    records = [done.inference for done in ended]
+    body = form.whole(ended, total_usage(records, calls), starter.added(records))
+    return json_response(body, headers={**release_headers(choices.snapshot), **starter.headers(records)})
+
+
+class _ChoiceFrames(Frames):
+    """The events of one stream; the choices' pieces come as they are generated, each with its index."""
+
+    def __init__(self, starter: Starter, choices: Choices, form: ReplyForm, first: tuple[int, Step] | None, calls: Sequence[Call]) -> None:
+        self._starter = starter
+        self._choices = choices
+        self._form = form
+        self._first = first
+        self._calls = calls
+        self._hung_up = False
+
+    def abort(self) -> None:
+        self._hung_up = True
+        self._choices.abort()
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        form, found, begun = self._form, self._first, set[int]()
+        records: dict[int, Inference] = {}
+        while not self._hung_up:
+            if found is None:
+                yield KEEP_ALIVE
+            elif isinstance(found[1], Failed):
+                yield await self._failure(found[1], found[0], records)
+                yield DONE
+                return
+            else:
+                index, step = found
+                if index not in begun:
+                    begun.add(index)
+                    if (opening := form.opening(index)) is not None:
+                        yield data_frame(opening)
+                if isinstance(step, Piece) and (chunk := form.piece(index, step)) is not None:
+                    yield data_frame(chunk)
+                elif isinstance(step, Done):
+                    records[index] = step.inference
+                    yield data_frame(form.closing(index, step))
+                    if len(records) == len(self._choices):
+                        break
+            found = await self._telling()
+        if self._hung_up:
+            return
+        ended = [records[index] for index in range(len(self._choices))]
+        if self._calls[0].include_usage:
+            yield data_frame(form.trailer({"usage": usage_object(total_usage(ended, self._calls))}))
+        yield data_frame(form.trailer({"reef": self._starter.added(ended)}))
+        yield DONE
+
+    async def _failure(self, failed: Failed, index: int, records: dict[int, Inference]) -> bytes:
+        """The error event: one choice has failed, so the others are stopped. It names what of all of them is on disk."""
+        self._choices.abort()
+        if failed.recorded is not None:
+            records[index] = failed.recorded
+        left = len(self._choices) - 1 - sum(other != index for other in records)
+        while left > 0:
+            found = await self._choices.next()
+            if found is None or not isinstance(found[1], Done | Failed):
+                continue
+            left -= 1
+            kept = found[1].inference if isinstance(found[1], Done) else found[1].recorded
+            if kept is not None:
+                records[found[0]] = kept
+        body = error_object(failed.error, Shape.OPENAI)
+        if records:
+            body["reef"] = self._starter.added([records[at] for at in sorted(records)])
+        return data_frame(body)
+
+    async def _telling(self) -> tuple[int, Step] | None:
+        """The next step that sends something; None when nothing has been sent for so long that a sign of life is due."""
+        clock = asyncio.get_running_loop().time
+        due = clock() + KEEP_ALIVE_S
+        found = await self._choices.next(KEEP_ALIVE_S)
+        while found is not None and isinstance(found[1], Reading):
+            found = await self._choices.next(due - clock())
+        return found
+
+
+def release_headers(snapshot: Snapshot) -> dict[str, str]:
+    """Which release answered."""
+    return {"x-reef-release-id": snapshot.release_id, "x-reef-artifact-version": snapshot.content_id or snapshot.release_id}
+
+
+def total_usage(records: Sequence[Inference], calls: Sequence[Call]) -> Usage:
+    """Completions add up; the tokens of a prompt count once, however many choices it has."""
+    prompts: dict[str | None, Usage] = {}
+    for record, call in zip(records, calls, strict=True):
+        prompts.setdefault(call.text, record.usage)
+    return Usage(
+        sum(usage.prompt_tokens for usage in prompts.values()),
+        sum(record.usage.completion_tokens for record in records),
+        sum(usage.cached_tokens for usage in prompts.values()),
+    )
+
+
+def usage_object(usage: Usage) -> JSONObject:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }

@@ -1,0 +1,78 @@
+"""What a generation tells while it goes on, and the queue in which those of one request tell it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from daemon.errors import ReefError
+from daemon.records import Inference, JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the reply, in OpenAI delta form, and the log-probabilities of its tokens where they were asked for."""
+
+    delta: JSONObject
+    logprobs: tuple[JSONObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The prompt is valid and is being read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The generation ended and its record is on disk. `inference` is the reply as the client gets it, secrets included."""
+
+    inference: Inference
+    logprobs: tuple[JSONObject, ...] = ()  # of the whole reply
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The generation failed; `recorded` is its beginning, if that is on disk."""
+
+    error: ReefError
+    recorded: Inference | None = None
+
+
+Step: TypeAlias = Piece | Reading | Done | Failed
+
+
+class Steps:
+    """Steps of all choices of a request, each with the choice's index, in the order in which they happen. One reader."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Step]] = deque()
+        self._reader: asyncio.Future[None] | None = None
+
+    def put(self, index: int, step: Step) -> None:
+        self._waiting.append((index, step))
+        if self._reader is not None:
+            _wake(self._reader)
+
+    async def next(self, timeout_s: float | None = None) -> tuple[int, Step] | None:
+        """The next step; None when none came within `timeout_s`.
+
+        `asyncio.wait_for` would start a task for each token.
+        """
+        if not self._waiting:
+            loop = asyncio.get_running_loop()
+            reader = self._reader = loop.create_future()
+            timer = loop.call_later(max(0.0, timeout_s), _wake, reader) if timeout_s is not None else None
+            try:
+                await reader
+            finally:
+                self._reader = None
+                if timer is not None:
+                    timer.cancel()
+        return self._waiting.popleft() if self._waiting else None
+
+
+def _wake(reader: asyncio.Future[None]) -> None:
+    if not reader.done():
+        reader.set_result(None)
