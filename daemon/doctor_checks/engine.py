@@ -9,11 +9,11 @@ import psutil
 
 from daemon.config import EngineConfig, UpstreamConfig
 from daemon.doctor_checks.finding import Finding, State
-from daemon.gguf import GGUFHeader, read_header
-from daemon.models import resolve_model
+from daemon.gguf import GGUFHeader
+from daemon.model_files import read_model
+from daemon.models import TRAINABLE_ARCHITECTURES, resolve_model
 from daemon.paths import Home
 from daemon.training.job import memory_needed_bytes
-from daemon.training.lora_gguf import TRAINABLE_ARCHITECTURES
 
 _UPSTREAM_TIMEOUT_S = 5.0
 
@@ -24,7 +24,7 @@ def check(config: EngineConfig, home: Home) -> Iterator[Finding]:
         yield from _upstream(config)
         return
     path = resolve_model(config.model, home)
-    header = read_header(path)
+    header = read_model(path)
     yield Finding(
         "model", State.OK, f"{header.name or path.name}: {header.architecture}, {header.quantisation}, {header.size_bytes / 1e6:.0f} MB"
     )

@@ -9,7 +9,7 @@ from daemon.engine.llama.machine import available_bytes, context_tokens, physica
 from daemon.engine.llama.protocol import WorkerSettings
 from daemon.engine.llama.slots import SIDE_SLOTS
 from daemon.engine.upstream import UpstreamEngine
-from daemon.gguf import read_header
+from daemon.model_files import read_model
 from daemon.models import model_id, resolve_model
 from daemon.paths import Home
 
@@ -19,12 +19,12 @@ def make_engine(config: EngineConfig, home: Home) -> Engine:
 
     Raises:
         NotFound: there is no such model.
-        DataError: its file is no usable GGUF.
+        DataError: its file is no GGUF of a model that writes text.
     """
     if isinstance(config, UpstreamConfig):
         return UpstreamEngine(config)
     path = resolve_model(config.model, home)
-    header = read_header(path)
+    header = read_model(path)
     wanted = None if config.context == "auto" else config.context
     settings = WorkerSettings(
         model=path,

@@ -22,8 +22,9 @@ from transformers.utils import logging as transformers_logging
 from daemon.errors import DataError, Unsupported
 from daemon.files import sha256_file
 from daemon.gguf import read_header
+from daemon.models import TRAINABLE_ARCHITECTURES
 from daemon.training.job import LoRASettings, TrainingJob, memory_needed_bytes
-from daemon.training.lora_gguf import TRAINABLE_ARCHITECTURES, BaseShape
+from daemon.training.lora_gguf import BaseShape
 
 _NAME = "base.gguf"
 

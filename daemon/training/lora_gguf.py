@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from daemon.errors import DataError
 from daemon.files import fsync_folder
+from daemon.models import TRAINABLE_ARCHITECTURES
 
 _PREFIXES = ("base_model.model.", "base_model.")
 _SUFFIXES = {".lora_A.weight": ".lora_a", ".lora_B.weight": ".lora_b"}
 _PERMUTED_ARCHITECTURES = frozenset({"llama"})
 """Where GGUF conversion interleaves the two rotary halves of each head (transformers' `permute`, undone on loading)."""
-TRAINABLE_ARCHITECTURES = frozenset({"llama", "qwen2", "qwen3"})
-"""What transformers de-quantises from GGUF and this writer turns back; others serve but do not train."""
 
 
 @dataclass(frozen=True, slots=True)

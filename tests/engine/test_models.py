@@ -139,7 +139,7 @@ def test_another_model_of_that_name_is_not_overwritten(hub: Hub, home: Home) -> 
 
 
 def test_names_that_cannot_be_are_refused(hub: Hub, home: Home) -> None:
-    for name in ("model.gguf", "a/b/../../x.gguf", "a/b/c.bin", "/a/b/c.gguf"):
+    for name in ("model.gguf", "a/b/../../x.gguf", "a/b/c.bin", "/a/b/c.gguf", "a/b/c-00001-of-00003.gguf"):
         with pytest.raises(BadRequest):
             _pull(hub, home, name)
     with pytest.raises(NotFound):
@@ -155,4 +155,4 @@ def test_the_embedded_model_and_paths_resolve(home: Home, tmp_path: Path) -> Non
     assert "embedded" in caught.value.hint
     with pytest.raises(NotFound) as caught:
         resolve_model("hf:a/b/c.gguf", home)
-    assert "reef init --engine a/b/c.gguf" in caught.value.hint
+    assert "reef models pull a/b/c.gguf" in caught.value.hint
