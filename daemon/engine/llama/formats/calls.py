@@ -19,6 +19,13 @@ class Call:
     name: str
     arguments: str
 
+    def __post_init__(self) -> None:
+        """Raises Malformed for a text with half a character in it, which cannot be sent."""
+        try:
+            self.arguments.encode()
+        except UnicodeEncodeError as error:
+            raise Malformed("has half a character in its arguments") from error
+
     def deltas(self, index: int) -> list[Delta]:
         """OpenAI's deltas: who is called, then with what."""
         opening: JSONObject = {
@@ -52,9 +59,22 @@ def calls_of_json(text: str, *, name: str = "name", arguments: tuple[str, ...] =
     if isinstance(value, list):
         if not value:
             raise Malformed("calls nothing")
-        # An object inside an array is written anew: the numbers in it may look otherwise, and mean the same.
-        return tuple(_call(item, json.dumps(item, ensure_ascii=False), name, arguments) for item in value)
+        return tuple(_call(item, element, name, arguments) for item, element in zip(value, _elements(text), strict=True))
     return (_call(value, text, name, arguments),)
+
+
+def calls_of_named_objects(text: str) -> tuple[Call, ...]:
+    """The calls in an array of objects, each with one field: the tool's name, and its arguments as the value."""
+    value = parsed(text)
+    calls: list[Call] = []
+    for item, element in zip(value, _elements(text), strict=True) if isinstance(value, list) and value else ():
+        if not isinstance(item, dict) or len(item) != 1:
+            raise Malformed("has no name")
+        name = next(iter(item))
+        calls.append(Call(name, argument_text(item[name], member(element, name))))
+    if not calls:
+        raise Malformed("calls nothing")
+    return tuple(calls)
 
 
 def parsed(text: str) -> JSON:
@@ -95,6 +115,18 @@ def member(text: str, key: str) -> str:
         if field == key:
             found = text[start:at]
         at = _skip(text, at) + 1
+    return found
+
+
+def _elements(text: str) -> list[str]:
+    """The text of each element of a valid JSON array that is not empty."""
+    decoder = json.JSONDecoder()
+    found, at = [], text.index("[")
+    while text[at] != "]":
+        start = _skip(text, at + 1)
+        _, end = decoder.raw_decode(text, start)
+        found.append(text[start:end])
+        at = _skip(text, end)
     return found
 
 

@@ -17,19 +17,36 @@ def schema(value: JSON) -> str:
     return f"%json {json.dumps(value, ensure_ascii=False)}"
 
 
+def joined(terms: list[str]) -> str:
+    """Terms one after the other."""
+    return " ".join(term for term in terms if term)
+
+
 def around(before: str, value: JSON, after: str) -> str:
-    """Terms that match JSON of a schema between two texts."""
-    return " ".join([quoted(before), schema(value), *([quoted(after)] if after else [])])
+    """JSON of a schema between two texts."""
+    return joined([text_term(before), schema(value), text_term(after)])
 
 
-def calls(choices: list[str], *, parallel: bool, before: str = "", between: str = "", after: str = "") -> str:
+def text_term(text: str) -> str:
+    """A term that matches `text`; nothing for nothing."""
+    return quoted(text) if text else ""
+
+
+def calls(
+    choices: list[str], *, parallel: bool, before: str = "", between: str = "", after: str = "", rules: list[str] | None = None
+) -> str:
     """The whole grammar: one of `choices` (each a sequence of terms), or several of them with `between` between two.
 
     Args:
         choices: one a tool.
         before, between, after: plain text.
+        rules: further rules that the choices name.
     """
-    ends = [quoted(text) if text else "" for text in (before, between, after)]
-    more = f"({ends[1]} call)*" if parallel else ""
-    rules = [f"start: {ends[0]} call {more} {ends[2]}", "call: " + " | ".join(f"call_{index}" for index in range(len(choices)))]
-    return "\n".join([*rules, *(f"call_{index}: {choice}" for index, choice in enumerate(choices))]) + "\n"
+    more = f"({joined([text_term(between), 'call'])})*" if parallel else ""
+    lines = [
+        "start: " + joined([text_term(before), "call", more, text_term(after)]),
+        "call: " + " | ".join(f"call_{index}" for index in range(len(choices))),
+        *(f"call_{index}: {choice}" for index, choice in enumerate(choices)),
+        *(rules or []),
+    ]
+    return "\n".join(lines) + "\n"

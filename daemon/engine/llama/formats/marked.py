@@ -12,7 +12,9 @@ from daemon.records import JSONObject
 class MarkedFormat(ToolFormat):
     """Says which markers open calls and how to read what follows them; the rest is `Reader`'s."""
 
-    openings: tuple[str, ...]
+    openings: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+    """The same, for what means a call at the beginning of the text or after another call only."""
     interrupts: tuple[str, ...] = ()
     """Openings that end reasoning too: control tokens that no model muses about."""
     dropped: tuple[str, ...] = ()
@@ -20,8 +22,11 @@ class MarkedFormat(ToolFormat):
 
     @abstractmethod
     def read_calls(self, scope: Scope) -> Calls:
-        """Reads what follows one of `openings`."""
+        """Reads what follows one of `openings` or `starts`."""
 
     def parser(self, tools: tuple[JSONObject, ...], prompt_end: str) -> Parser:
-        dialect = Dialect(dict.fromkeys(self.openings, self.read_calls), self.reasoning, self.interrupts, self.dropped)
+        read = self.read_calls
+        dialect = Dialect(
+            dict.fromkeys(self.openings, read), dict.fromkeys(self.starts, read), self.reasoning, self.interrupts, self.dropped
+        )
         return Reader(dialect, tools, reasons=self.opens_reasoning(prompt_end))

@@ -21,6 +21,8 @@ from daemon.engine.llama.formats.calls import Call, functions
 from daemon.engine.llama.formats.source import Malformed, Markers, Source
 from daemon.records import JSONObject
 
+THINK = ("<think>", "</think>")
+
 Calls: TypeAlias = Generator[tuple[Call, ...] | None, None, None]
 """Reads what follows an opening marker: yields calls that belong together when they are complete, None where it needs more text."""
 
@@ -45,7 +47,10 @@ class Dialect:
 
     openings: dict[str, ReadCalls]
     """What opens calls, and what reads them from there on."""
-    reasoning: tuple[str, str] = ("<think>", "</think>")
+    starts: dict[str, ReadCalls] = field(default_factory=dict)
+    """The same, for what means a call at the beginning of the text or after another call only."""
+    reasoning: tuple[str, str] = THINK
+    """What is around reasoning. `<think>` is read everywhere beside it."""
     interrupts: tuple[str, ...] = ()
     """Openings that end reasoning too: control tokens that no model muses about."""
     dropped: tuple[str, ...] = ()
@@ -86,6 +91,8 @@ class Spaced:
 
     lead: bool = True
     """Nothing was shown yet: white space that comes now is at the beginning."""
+    first: bool = True
+    """For the caller: whether this is the first that it shows."""
     _held: list[str] = field(default_factory=list)
 
     def add(self, text: str) -> str:
@@ -119,16 +126,17 @@ class Reader(StepParser):
         self._dialect = dialect
         self._tools = functions(tools)
         self._reasons = reasons
+        self._openings = Markers(*dialect.openings)
         self._count = 0
         self._text = Spaced()
 
     def shown(self) -> Shown:
-        source = self._source
-        openings = self._dialect.openings if self._tools else {}
-        begin, _ = self._dialect.reasoning
-        markers = Markers(begin, *self._dialect.dropped, *openings)
+        source, dialect = self._source, self._dialect
+        openings = {**dialect.openings, **dialect.starts} if self._tools else {}
+        ends = dict((dialect.reasoning, THINK))
+        markers = Markers(*ends, *dialect.dropped, *openings)
         if self._reasons:
-            yield from self._reasoning()
+            yield from self._reasoning(dialect.reasoning[1])
         else:
             self._text.lead = False  # a reply without reasoning keeps the white space that it begins with
         untouched = not self._reasons
@@ -137,28 +145,26 @@ class Reader(StepParser):
             untouched = untouched and not text.strip()
             if text:
                 yield Delta(text=self._text.add(text))
-            if marker == begin:
-                if untouched or self._text.lead:
-                    yield from self._reasoning()
-                    untouched = False
-                else:
-                    yield Delta(text=self._text.add(marker))
-            elif marker in openings:
-                untouched = False
+            first = untouched or self._text.lead
+            if marker:
+                untouched = untouched and marker in dialect.dropped
+            if marker in ends and first:
+                yield from self._reasoning(ends[marker])
+            elif marker in openings and (first or marker not in dialect.starts):
                 source.mark(marker)
                 yield from self._calls(openings[marker], marker)
+            elif marker and marker not in dialect.dropped:
+                yield Delta(text=self._text.add(marker))
             elif not marker and not source.ended:
                 yield None
             source.mark()
         if not self._text.lead:
             yield Delta(text=self._text.rest())
 
-    def _reasoning(self) -> Shown:
+    def _reasoning(self, end: str) -> Shown:
         """Up to the closing marker, or the reply's end."""
         source, inside = self._source, Spaced()
-        interrupts = tuple(text for text in self._dialect.interrupts if self._tools)
-        end = self._dialect.reasoning[1]
-        markers = Markers(end, *interrupts)
+        markers = Markers(end, *(self._dialect.interrupts if self._tools else ()))
         while not source.exhausted:
             text, marker = source.scan(markers)
             yield Delta(reasoning=inside.add(text))
@@ -188,10 +194,11 @@ class Reader(StepParser):
                 source.mark()
                 self._text.restart()
         except Malformed as reason:
-            self.note = self.note or f"A tool call is given as text: it {reason}."
+            if str(reason):
+                self.note = self.note or f"A tool call is given as text: it {reason}."
             text = source.since_mark()
             # A marker may begin in what was read last. Never the whole of it: the next attempt must begin later than this one did.
-            again = Markers(*self._dialect.openings).overlap(text, 1)
+            again = self._openings.overlap(text, 1)
             source.unread(text[len(text) - again :])
             yield Delta(text=self._text.add(text[: len(text) - again]))
 

@@ -21,7 +21,10 @@ _SPACE = re.compile(r"\s*")
 
 
 class Malformed(Exception):
-    """What follows is not what the format says. Its text is a reason, the end of a sentence that begins with "it"."""
+    """What follows is not what the format says.
+
+    Its text is a reason, the end of a sentence that begins with "it"; empty where the text never looked like a call.
+    """
 
 
 class CutOff(Malformed):
@@ -115,15 +118,19 @@ class Source:
                 return "".join(parts), marker
             yield from self.more()
 
-    def space(self) -> Steps[None]:
+    def spaces(self) -> Steps[str]:
         """Read white space, perhaps none; stops at the reply's end."""
+        parts: list[str] = []
         while True:
             found = _SPACE.match(self._text, self._at)
-            if found is not None:
-                self._take(found.end())
+            parts.append(self._take(found.end() if found is not None else self._at))
             if self._at < len(self._text) or self.ended:
-                return
+                return "".join(parts)
             yield
+
+    def space(self) -> Steps[None]:
+        """Read white space that means nothing."""
+        yield from self.spaces()
 
     def ahead(self, *texts: str) -> Steps[str]:
         """Which of `texts` comes next, without reading it; empty for none of them. None may be the beginning of another."""
@@ -149,6 +156,12 @@ class Source:
             raise CutOff if self.exhausted else Malformed(f"has no {texts[0].strip()} where one belongs")
         return found
 
+    def character(self) -> Steps[str]:
+        """Read one character."""
+        while self._at == len(self._text):
+            yield from self.more()
+        return self._take(self._at + 1)
+
     def matching(self, pattern: re.Pattern[str]) -> Steps[str]:
         """Read characters, each of which matches `pattern`, as many as come; stops at the reply's end."""
         parts: list[str] = []
@@ -161,10 +174,14 @@ class Source:
                 return "".join(parts)
             yield
 
-    def json(self) -> Steps[str]:
-        """Read one JSON object or array; returns its text. Raises Malformed at the first character that does not belong."""
-        scanner = JSONScanner()
-        parts: list[str] = []
+    def json(self, begun: str = "") -> Steps[str]:
+        """Read one JSON object or array; returns its text. Raises Malformed at the first character that does not belong.
+
+        Args:
+            begun: its beginning, where that was read already.
+        """
+        scanner, parts = JSONScanner(), [begun]
+        scanner.feed(begun, 0)
         while True:
             parts.append(self._take(scanner.feed(self._text, self._at)))
             if scanner.done:

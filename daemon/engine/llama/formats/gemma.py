@@ -1,0 +1,110 @@
+"""FunctionGemma and Gemma 4: the name, then arguments in braces, keys bare, and texts between marks of their own.
+
+    <start_function_call>call:read{path:<escape>a.py<escape>,limit:3}<end_function_call>
+    <|tool_call>call:read{path:<|"|>a.py<|"|>,limit:3}<tool_call|>
+
+Gemma 3 and older know no tools: our own prompt asks them for Hermes' form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from daemon import json_text
+from daemon.engine.llama.formats import grammar
+from daemon.engine.llama.formats.calls import Call, functions
+from daemon.engine.llama.formats.gemma_grammar import GemmaGrammar
+from daemon.engine.llama.formats.marked import MarkedFormat
+from daemon.engine.llama.formats.reader import Calls, Scope
+from daemon.engine.llama.formats.source import CutOff, Malformed, Source, Steps
+from daemon.records import JSONObject
+
+_NAME = re.compile(r"[^\s{}<>:,]")
+_KEY = re.compile(r"[^{}\[\]<>:,\n]")
+_WORD = re.compile(r"[-+.0-9A-Za-z]")
+
+
+class GemmaFormat(MarkedFormat):
+    """One of the two: they differ in their marks."""
+
+    def __init__(self, name: str, around: tuple[str, str], quote: str, reasoning: tuple[str, str] = ("<think>", "</think>")) -> None:
+        self.name = name
+        self.reasoning = reasoning
+        self.openings = self.interrupts = (around[0],)
+        self.markers = (*around, quote, *reasoning)
+        self._close = around[1]
+        self._quote = quote
+
+    def recognises(self, template: str) -> bool:
+        return self.openings[0] in template and self._quote in template
+
+    def read_calls(self, scope: Scope) -> Calls:
+        source = scope.source
+        yield from source.space()
+        yield from source.literal("call:")
+        name = yield from source.matching(_NAME)
+        yield from source.space()
+        yield from source.literal("{")
+        text = "{" + ", ".join((yield from self._members(source, 0))) + "}"
+        yield from source.space()
+        if not source.exhausted:
+            yield from source.literal(self._close)
+        yield (Call(name, text),)
+
+    def _members(self, source: Source, depth: int) -> Steps[list[str]]:
+        members: list[str] = []
+        keys: set[str] = set()
+        yield from source.space()
+        while not (yield from source.maybe("}")):
+            if members:
+                yield from source.literal(",")
+                yield from source.space()
+            if (yield from source.maybe(self._quote)):
+                key, _ = yield from source.until(self._quote)
+            else:
+                key = (yield from source.matching(_KEY)).strip()
+            yield from source.space()
+            yield from source.literal(":")
+            if key in keys or not key:
+                raise Malformed("gives an argument without a name, or one twice")
+            keys.add(key)
+            value = yield from self._value(source, depth)
+            members.append(f"{json.dumps(key, ensure_ascii=False)}: {value}")
+            yield from source.space()
+        return members
+
+    def _value(self, source: Source, depth: int) -> Steps[str]:
+        """The JSON text of one value."""
+        if depth > json_text.MAX_DEPTH:
+            raise Malformed("is nested too deeply")
+        yield from source.space()
+        opening = yield from source.maybe(self._quote, "{", "[")
+        if opening == self._quote:
+            text, _ = yield from source.until(self._quote)
+            return json.dumps(text, ensure_ascii=False)
+        if opening == "{":
+            return "{" + ", ".join((yield from self._members(source, depth + 1))) + "}"
+        if opening == "[":
+            items: list[str] = []
+            yield from source.space()
+            while not (yield from source.maybe("]")):
+                if items:
+                    yield from source.literal(",")
+                items.append((yield from self._value(source, depth + 1)))
+                yield from source.space()
+            return "[" + ", ".join(items) + "]"
+        word = yield from source.matching(_WORD)
+        try:
+            json_text.parse(word)
+        except ValueError:
+            raise CutOff if source.exhausted else Malformed("has an argument that is no value") from None
+        return word
+
+    def call_grammar(self, tools: tuple[JSONObject, ...], *, parallel: bool) -> str:
+        rules = GemmaGrammar(self._quote)
+        choices = []
+        for name, root in functions(tools).items():
+            before, after = f"{self.openings[0]}call:{name}{{", "}" + self._close
+            choices.append(f"{grammar.quoted(before)} {rules.members(root, root)} {grammar.quoted(after)}")
+        return grammar.calls(choices, parallel=parallel, rules=rules.rules)
