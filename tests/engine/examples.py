@@ -51,7 +51,8 @@ def example(schema: JSONObject) -> JSON:
         properties = part(schema, "properties")
         return {str(name): example(part(properties, str(name))) for name in (required if isinstance(required, list) else [])}
     if kind == "array":
-        return []
+        least = schema.get("minItems")
+        return [example(part(schema, "items")) for _ in range(least if isinstance(least, int) else 0)]
     plain: dict[str, JSON] = {"string": "word", "integer": 1, "number": 1.5, "boolean": True}
     return plain.get(str(kind))
 
@@ -65,4 +66,6 @@ def example_call(tools: tuple[JSONObject, ...], choice: JSON) -> JSONObject:
     named = part(choice, "function").get("name") if isinstance(choice, dict) else None
     functions = [part(tool, "function") for tool in tools]
     function = next((each for each in functions if named is None or each.get("name") == named), functions[0])
-    return {"function": {"name": function.get("name"), "arguments": json.dumps(example(part(function, "parameters")))}}
+    return {
+        "function": {"name": function.get("name"), "arguments": json.dumps(example(part(function, "parameters") or {"type": "object"}))}
+    }

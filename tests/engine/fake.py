@@ -73,7 +73,7 @@ def encode(text: str, *, special: bool = False) -> list[int]:
 def render(messages: tuple[Message, ...], tools: tuple[JSONObject, ...], add_generation_prompt: bool) -> list[int]:
     tokens: list[int] = []
     if tools:
-        tokens += [START, *encode(f"tools\n{len(tools)}"), END, 10]
+        tokens += [START, *encode(f"tools\n{json.dumps(tools)}"), END, 10]
     for message in messages:
         tokens += [START, *encode(f"{message.get('role')}\n{content_text(message)}"), END, 10]
     return [*tokens, START, *encode("assistant\n")] if add_generation_prompt else tokens
@@ -233,6 +233,8 @@ class ScriptedEngine(Engine):
         elif found is None:
             found = f"echo: {asked}"
         base = found if isinstance(found, Reply) else Reply(found)
+        if request.tool_choice == "none":
+            base = replace(base, tool_calls=())
         if lora_id is None or own:
             return base
         return replace(base, text=f"[lora {lora_id[:8]}] {base.text}")
