@@ -13,6 +13,7 @@ import httpx
 
 WINDOW = 8192
 NAME = "perfect"
+BLOCK = "sums.py\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n>>>>>>> REPLACE"
 
 
 class PerfectServer:
@@ -137,7 +138,7 @@ class PerfectServer:
                 cities = cities[:1]
             return "", [self._call(tools[0], city) for city in cities]
         if "def add" in text:
-            return ("Sure!" if self.has("cannot write code") else "```python\ndef add(a, b):\n    return a + b\n```"), []
+            return "Sure!" if self.has("cannot write code") else BLOCK, []
         if self.has("never the same"):
             return f"Reply number {self._count}.", []
         return " ".join(

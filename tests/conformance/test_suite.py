@@ -102,7 +102,7 @@ async def test_a_call_with_tool_choice_none_is_noticed() -> None:
         ("never calls", "auto", "called no tool"),
         ("notes unread calls never calls", "auto", "could not be read"),
         ("invents names", "choice", "not offered"),
-        ("cannot write code", "edit", "does not correct"),
+        ("cannot write code", "edit", "does not write the block"),
         ("calls once", "parallel", "made one"),
         ("ignores results", "result", "does not answer with it"),
         ("few tools", "many-tools", "do not fit"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 
 from daemon.conformance.checks.basics import compare
@@ -15,14 +16,22 @@ _SYSTEM: Message = {"role": "system", "content": "You are a helpful assistant. U
 _WEATHER: list[Message] = [_SYSTEM, user("What is the weather in Lisbon right now? Call the get_weather tool.")]
 _DOOR: list[Message] = [_SYSTEM, user("What is the code of the blue door? Call the look_up tool.")]
 _CODE = "7431"
-_EDIT = """This file has a mistake:
+_BLOCK = re.compile(r"<{5,9} SEARCH\n(.*?)\n={5,9}\n(.*?)\n>{5,9} REPLACE", re.DOTALL)
+_EDIT = """The file sums.py has a mistake:
 
 ```python
 def add(a, b):
     return a - b
 ```
 
-Reply with the whole corrected file in one code block, and with nothing else."""
+Correct it. Answer with nothing but one block of this form, in which the first lines stand in the file and the second replace them:
+
+sums.py
+<<<<<<< SEARCH
+lines of the file
+=======
+lines in their place
+>>>>>>> REPLACE"""
 
 
 async def tools_read(probe: Probe) -> str:
@@ -36,11 +45,12 @@ async def tools_read(probe: Probe) -> str:
 
 
 async def edit(probe: Probe) -> str:
-    """What agents without tools ask of a model."""
+    """What agents without tools ask of a model: a block that replaces lines which do stand in the file."""
     answer = await probe.ask([user(_EDIT)])
-    if "return a + b" in answer.text and "a - b" not in answer.text:
-        return "The model corrects a line of code when it is shown the file."
-    raise Weak(f"Shown two lines of code, the model does not correct them: {shorten(answer.text, 80)!r}.")
+    found = _BLOCK.search(answer.text)
+    if found and "return a - b" in found[1] and "return a + b" in found[2] and "a - b" not in found[2]:
+        return "Shown a file, the model writes a block that corrects it."
+    raise Weak(f"Shown a file, the model does not write the block that corrects it: {shorten(answer.text, 80)!r}.")
 
 
 async def auto(probe: Probe) -> str:
