@@ -50,7 +50,7 @@ class _CandidateStarter(Starter):
     async def start(self, call: Call, place: Place, steps: Steps, index: int) -> Exchange:
         services = self._services
         lease = await services.serving.borrow(place.scenario, self._candidate, self._run_id)
-        return begin(services.engine, _Unrecorded(), lease, call, place, Priority.EVALUATION, steps, index)
+        return begin(_Unrecorded(), lease, call, place, Priority.EVALUATION, steps, index)
 
     def added(self, records: Sequence[Inference]) -> JSONObject:
         """Token ids and log-probabilities, and no receipt: nothing was stored."""

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from daemon.engine.base import Capability, ModelInfo
-from daemon.errors import ContextOverflow, Unsupported
-from daemon.gateway.call import Call
+from daemon.errors import ContextOverflow, NotFound, Unsupported
+from daemon.gateway.call import Call, base_name
 from daemon.records import JSON, Message
 
 _IN_THREAD_CHARACTERS = 64 << 10
 _LONGEST_TOKEN_CHARACTERS = 1024
 """No vocabulary in use has a longer token, so a prompt has at least its length over this many tokens."""
+
+
+def check_model(asked: str, served: ModelInfo) -> None:
+    """Raise `NotFound` unless `asked` is the served model's name, alone or with a release: MODEL@r14."""
+    if served.id in (asked, base_name(asked)):
+        return
+    hint = f"Served here: {served.id}. Set that as the model, or start Reef with another: reef init."
+    raise NotFound(f"The model {asked!r} is not served here.", hint, param="model")
 
 
 def check_supported(call: Call, capabilities: Capability) -> None:

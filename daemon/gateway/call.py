@@ -75,11 +75,6 @@ class Call:
         _, at, release = self.model.rpartition("@")
         return release if at else None
 
-    @property
-    def base_model(self) -> str:
-        name, at, _ = self.model.rpartition("@")
-        return name if at else self.model
-
     def each(self) -> list[Call]:
         """One call a choice. A seed counts on, so that choices differ, each repeatably."""
         seed = self.sampling.seed
@@ -87,6 +82,12 @@ class Call:
             return [self] * self.choices
         first = min(seed, SEED_LIMIT - self.choices)
         return [replace(self, sampling=replace(self.sampling, seed=first + index)) for index in range(self.choices)]
+
+
+def base_name(model: str) -> str:
+    """Without the release that it pins."""
+    name, at, _ = model.rpartition("@")
+    return name if at else model
 
 
 @dataclass(frozen=True, slots=True)

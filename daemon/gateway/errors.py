@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daemon.errors import BadRequest, Busy, NotFound, ReefError
+from daemon.errors import BadRequest, Busy, EngineError, NotFound, ReefError
 from daemon.records import JSONObject
 
 _log = logging.getLogger("reef.http")
@@ -79,12 +79,17 @@ def _compact(content: JSONObject, *, ensure_ascii: bool) -> bytes:
 
 def error_response(error: ReefError, path: str, *, close: bool = False) -> Response:
     """The response for `error`; `close` ends the connection (the body was not read)."""
-    headers = {"retry-after": str(error.retry_after_s if isinstance(error, Busy) else 1)} if error.status in (429, 503) else {}
+    headers = {"retry-after": str(_retry_after_s(error))} if error.status in (429, 503) else {}
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
     if close:
         headers["connection"] = "close"
     return json_response(error_object(error, shape_of(path)), error.status, headers)
+
+
+def _retry_after_s(error: ReefError) -> int:
+    known = error.retry_after_s if isinstance(error, Busy | EngineError) else None
+    return known or 1
 
 
 async def on_reef_error(request: Request, error: Exception) -> Response:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from daemon.engine.base import Capability, Embedded, Engine, GenerateRequest, ModelInfo, Priority
-from daemon.errors import Busy, Conflict, NotFound
+from daemon.engine.base import Capability, Embedded, GenerateRequest, ModelInfo, Priority
+from daemon.errors import Busy, Conflict
 from daemon.experience.grouping import SessionMatch, identify
-from daemon.gateway.admission import check_fits, check_supported, is_long
+from daemon.gateway.admission import check_fits, check_model, check_supported, is_long
 from daemon.gateway.call import Call, Place
 from daemon.gateway.choices import Starter
 from daemon.gateway.exchange import Exchange, Recorder
@@ -98,7 +98,12 @@ class Gateway(Starter):
         self._check_room()
         pinned = call.release or (HEAD if call.text is not None else None)
         lease = await self._services.serving.admit(place.scenario, place.session, pinned)
-        exchange = begin(self._services.engine, self._recorder, lease, call, place, Priority.LIVE, steps, index)
+        try:
+            check_model(call.model, lease.engine.model)  # another model may have taken over meanwhile
+        except BaseException:
+            lease.release()
+            raise
+        exchange = begin(self._recorder, lease, call, place, Priority.LIVE, steps, index)
         self._running.add(exchange)
         exchange.task.add_done_callback(lambda _: self._running.discard(exchange))
         return exchange
@@ -110,7 +115,7 @@ class Gateway(Starter):
             NotFound: the model is not served here.
             Unsupported: the engine cannot.
         """
-        self._check_model(Call("embeddings", model, ()))
+        check_model(model, self.model)
         self._check_room()
         scenario, activity = scenario_of(request), self._services.serving.activity
         activity.begin(scenario)
@@ -147,7 +152,7 @@ class Gateway(Starter):
 
     async def _admit(self, call: Call, request: Request) -> str:
         """The request's scenario, once all that can be checked without the engine is."""
-        self._check_model(call)
+        check_model(call.model, self.model)
         check_supported(call, self.capabilities)
         check_fits(call, self.model)
         scenario = scenario_of(request)
@@ -158,12 +163,6 @@ class Gateway(Starter):
     def _check_room(self) -> None:
         if self._services.serving.activity.in_flight >= MAX_IN_FLIGHT:
             raise Busy(f"{MAX_IN_FLIGHT} requests are being answered already.", "Try again in a moment.", retry_after_s=2)
-
-    def _check_model(self, call: Call) -> None:
-        if call.model == self.model.id or call.base_model == self.model.id:
-            return
-        hint = f"Served here: {self.model.id}. Set that as the model, or start Reef with another: reef init."
-        raise NotFound(f"The model {call.model!r} is not served here.", hint, param="model")
 
     def _check_binding(self, scenario: str, request: Request) -> None:
         wanted = request.headers.get("x-reef-release-id")
@@ -176,12 +175,10 @@ class Gateway(Starter):
         raise Conflict(message, f"Leave out x-reef-release-id, or ask for the model {self.model.id}@{wanted}.")
 
 
-def begin(
-    engine: Engine, recorder: Recorder, lease: Lease, call: Call, place: Place, priority: Priority, steps: Steps, index: int
-) -> Exchange:
-    """Start generating under `lease`, which the exchange gives back at its end."""
+def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: Priority, steps: Steps, index: int) -> Exchange:
+    """Start generating under `lease`, on its engine; the exchange gives it back at its end."""
     try:
-        snapshot = lease.snapshot
+        engine, snapshot = lease.engine, lease.snapshot
         # Prefix and demonstrations are for conversations; a plain text is completed as it is.
         effective = snapshot.hints.apply(call.messages) if call.text is None else call.messages
         sampling = call.sampling.resolve(snapshot.hints.sampling)

@@ -31,15 +31,14 @@ def parse(body: JSONObject) -> Call:
     """
     options = an_object(body, "stream_options") or {}
     tools = parse_tools(body)
-    tool_choice = parse_tool_choice(body, tools)
     return Call(
         wire=WIRE,
         model=required_text(body, "model", limit=512),
         messages=_messages(body),
         sampling=parse_sampling(body),
         max_tokens=parse_max_tokens(body),
-        tools=() if tool_choice == "none" else tools,
-        tool_choice=tool_choice,
+        tools=tools,  # also where none may be called: left out of the prompt, the whole conversation would be read again
+        tool_choice=parse_tool_choice(body, tools),
         parallel_tool_calls=boolean(body, "parallel_tool_calls", otherwise=True),
         response_format=parse_response_format(body),
         top_logprobs=parse_chat_logprobs(body),
