@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
-
+from daemon.config_edit import scalar, with_section
 from reef_cli.engine_choice import EngineChoice
 
 _FIRST = """\
@@ -37,25 +35,11 @@ def first_config(choice: EngineChoice) -> str:
 
 def engine_section(choice: EngineChoice) -> str:
     if not choice.url:
-        return f"engine:\n  kind: llama\n  model: {_scalar(choice.model)}\n"
-    key = f"  api_key_env: {_scalar(choice.api_key_env)}\n" if choice.api_key_env else ""
-    return f"engine:\n  kind: upstream\n  url: {_scalar(choice.url)}\n  model: {_scalar(choice.model)}\n{key}"
+        return f"engine:\n  kind: llama\n  model: {scalar(choice.model)}\n"
+    key = f"  api_key_env: {scalar(choice.api_key_env)}\n" if choice.api_key_env else ""
+    return f"engine:\n  kind: upstream\n  url: {scalar(choice.url)}\n  model: {scalar(choice.model)}\n{key}"
 
 
 def with_engine(text: str, choice: EngineChoice) -> str:
     """`text` with its engine section replaced; everything else, comments included, stays as it is."""
-    lines = text.splitlines(keepends=True)
-    start = next((index for index, line in enumerate(lines) if line.startswith("engine:")), None)
-    if start is None:
-        return text.rstrip("\n") + "\n\n" + engine_section(choice)
-    end = index = start + 1
-    while index < len(lines) and lines[index][0] in " \t\n#":  # blank lines and comments after the last setting belong to what follows
-        index += 1
-        if lines[index - 1][0] in " \t" and lines[index - 1].strip():
-            end = index
-    return "".join((*lines[:start], engine_section(choice), *lines[end:]))
-
-
-def _scalar(text: str) -> str:
-    """Plain where YAML reads it as the same text, quoted otherwise."""
-    return text if re.fullmatch(r"[A-Za-z/][\w./-]*", text) and text not in ("true", "false", "null") else json.dumps(text)
+    return with_section(text, "engine", engine_section(choice))
