@@ -9,6 +9,8 @@ from starlette.types import ASGIApp
 from daemon.api import routes as api_routes
 from daemon.errors import ReefError
 from daemon.gateway.chat import ChatRoutes
+from daemon.gateway.completions import CompletionRoutes
+from daemon.gateway.embeddings import EmbeddingRoutes
 from daemon.gateway.errors import on_bug, on_http_error, on_reef_error
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.models import ModelRoutes
@@ -22,6 +24,8 @@ def build_app(services: Services, gateway: Gateway, names: Names) -> ASGIApp:
     app = Starlette(
         routes=[
             *ChatRoutes(gateway).routes(),
+            *CompletionRoutes(gateway).routes(),
+            *EmbeddingRoutes(gateway).routes(),
             *ModelRoutes(gateway).routes(),
             *ProbeRoutes(gateway, services.version).routes(),
             *api_routes.all_routes(services),

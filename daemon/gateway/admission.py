@@ -46,12 +46,20 @@ def check_fits(call: Call, model: ModelInfo) -> None:
     Raises:
         ContextOverflow: with the window's size.
     """
-    least = characters(call.messages) // _LONGEST_TOKEN_CHARACTERS
+    if call.text is None:
+        check_length(characters(call.messages), model, "messages")
+    else:
+        check_length(len(call.text) + len(call.suffix or ""), model, "prompt")
+
+
+def check_length(length: int, model: ModelInfo, param: str) -> None:
+    """As `check_fits`, for a text of `length` characters."""
+    least = length // _LONGEST_TOKEN_CHARACTERS
     if least > model.context_tokens:
         raise ContextOverflow(
             f"This model's maximum context length is {model.context_tokens} tokens, however you requested at least {least} tokens.",
-            "Shorten the conversation, or raise engine.context.",
-            param="messages" if call.text is None else "prompt",
+            "Shorten what you send, or raise engine.context.",
+            param=param,
         )
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 from daemon.engine.base import Capability, Embedded, GenerateRequest, ModelInfo, Priority
-from daemon.errors import Busy, Conflict
+from daemon.errors import Busy, Conflict, Unsupported
 from daemon.experience.grouping import SessionMatch, identify
-from daemon.gateway.admission import check_fits, check_model, check_supported, is_long
+from daemon.gateway.admission import check_fits, check_length, check_model, check_supported, is_long
 from daemon.gateway.call import Call, Place
 from daemon.gateway.choices import Starter
 from daemon.gateway.exchange import Exchange, Recorder
@@ -84,13 +84,15 @@ class Gateway(Starter):
             match = resolve(scenario, explicit, call.messages, call.request)
         return Place(scenario, match, _tags(request))
 
-    async def place_text(self, call: Call, request: Request) -> Place:
-        """Decide scenario and session of a plain completion, which is no turn of a conversation. Raises as `place` does.
+    async def place_text(self, calls: Sequence[Call], request: Request) -> Place:
+        """Decide scenario and session of plain completions, which are no turns of a conversation. Raises as `place` does.
 
         Editors complete at every pause in typing and name no session: those of an hour are kept together.
         """
-        scenario = await self._admit(call, request)
-        session = identify(dict(request.headers), call.request) or time.strftime("completions-%Y%m%d-%H", time.gmtime())
+        scenario = ""
+        for call in calls:
+            scenario = await self._admit(call, request)
+        session = identify(dict(request.headers), calls[0].request) or time.strftime("completions-%Y%m%d-%H", time.gmtime())
         return Place(scenario, SessionMatch(session, False, kind=TurnKind.ASIDE), _tags(request))
 
     async def start(self, call: Call, place: Place, steps: Steps, index: int) -> Exchange:
@@ -118,6 +120,11 @@ class Gateway(Starter):
         check_model(model, self.model)
         self._check_room()
         scenario, activity = scenario_of(request), self._services.serving.activity
+        if Capability.EMBEDDINGS not in self.capabilities:
+            raise Unsupported("This model cannot make embeddings.", "Serve a model that pools, or name another server as the engine.")
+        for text in texts:
+            check_length(len(text), self.model, "input")
+        await self._services.scenarios.ensure(scenario)
         activity.begin(scenario)
         try:
             return await self._services.engine.embed(texts)

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daemon.engine.base import ModelInfo
+from daemon.engine.base import Capability
 from daemon.errors import NotFound
 from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import Gateway
@@ -26,7 +26,7 @@ class ModelRoutes:
 
     async def list(self, request: Request) -> Response:
         names = await self._gateway.model_names(request)
-        data: list[JSON] = [_entry(self._gateway.model, name) for name in names]
+        data: list[JSON] = [self._entry(name) for name in names]
         return json_response({"object": "list", "data": data})
 
     async def show(self, request: Request) -> Response:
@@ -34,18 +34,30 @@ class ModelRoutes:
         names = await self._gateway.model_names(request)
         if wanted not in names:
             raise NotFound(f"The model {wanted!r} is not served here.", f"Served: {', '.join(names[:8])}.", param="model")
-        return json_response(_entry(self._gateway.model, wanted))
+        return json_response(self._entry(wanted))
+
+    def _entry(self, name: str) -> JSONObject:
+        window = self._gateway.model.context_tokens
+        capabilities: list[JSON] = list(abilities(self._gateway.capabilities))
+        return {
+            "id": name,
+            "object": "model",
+            "created": 0,
+            "owned_by": "reef",
+            # There is no agreed field for the window: these are the ones that clients read.
+            "context_window": window,
+            "context_length": window,
+            "max_model_len": window,
+            "capabilities": capabilities,
+        }
 
 
-def _entry(model: ModelInfo, name: str) -> JSONObject:
-    window = model.context_tokens
-    return {
-        "id": name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "reef",
-        # There is no agreed field for the window: these are the ones that clients read.
-        "context_window": window,
-        "context_length": window,
-        "max_model_len": window,
+def abilities(capabilities: Capability) -> list[str]:
+    """What a client can ask for, in words: conversations with tools always, the rest where the engine declares it."""
+    optional = {
+        "structure": Capability.STRUCTURE,
+        "fill_in_middle": Capability.FILL_IN_MIDDLE,
+        "embeddings": Capability.EMBEDDINGS,
+        "logprobs": Capability.LOGPROBS,
     }
+    return ["chat", "completions", "tools", *(name for name, needed in optional.items() if needed in capabilities)]

@@ -6,10 +6,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daemon.engine.base import Capability
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import Gateway
-from daemon.records import JSONObject
+from daemon.records import JSON, JSONObject
 
 
 class ProbeRoutes:
@@ -54,7 +55,11 @@ class ProbeRoutes:
             "general.parameter_count": model.parameters,
             f"{model.architecture or 'model'}.context_length": model.context_tokens,
         }
-        return json_response({"details": self._details(), "model_info": facts, "capabilities": ["completion", "tools"]})
+        known = self._gateway.capabilities
+        able: list[JSON] = ["completion", "tools"]  # in the words of the server whose route this is
+        able += ["insert"] if Capability.FILL_IN_MIDDLE in known else []
+        able += ["embedding"] if Capability.EMBEDDINGS in known else []
+        return json_response({"details": self._details(), "model_info": facts, "capabilities": able})
 
     def _details(self) -> JSONObject:
         model = self._gateway.model

@@ -75,3 +75,19 @@ async def test_errors_are_the_sdks_own_exceptions(sdk: AsyncOpenAI) -> None:
     with pytest.raises(openai.AuthenticationError):
         await sdk.with_options(api_key="wrong").models.list()
     assert [model.id async for model in sdk.models.list()] == ["scripted", "scripted@r1"]
+
+
+async def test_completions_embeddings_and_log_probabilities(sdk: AsyncOpenAI) -> None:
+    completion = await sdk.completions.create(model="scripted", prompt="go on", max_tokens=60)
+    assert completion.choices[0].text == "echo: go on" and completion.usage is not None
+    text = ""
+    async for chunk in await sdk.completions.create(model="scripted", prompt="go on", max_tokens=60, stream=True):
+        text += "".join(choice.text for choice in chunk.choices)
+    assert text == "echo: go on"
+    found = await sdk.embeddings.create(model="scripted", input=["a", "b"])  # the SDK asks for base64 by itself
+    assert len(found.data) == 2 and isinstance(found.data[0].embedding[0], float)
+    chat = await sdk.chat.completions.create(model="scripted", messages=[{"role": "user", "content": "x"}], logprobs=True, top_logprobs=2)
+    shown = chat.choices[0].logprobs
+    assert shown is not None and shown.content is not None
+    assert "".join(entry.token for entry in shown.content) == chat.choices[0].message.content
+    assert all(len(entry.top_logprobs) == 2 for entry in shown.content)
