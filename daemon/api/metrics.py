@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daemon.engine.base import CACHE_MISSES
 from daemon.services import Services
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -33,6 +34,13 @@ class MetricRoutes:
         yield from _gauge("reef_engine_active", "Sequences that are being computed.", [("", stats.active)])
         yield from _gauge("reef_engine_queued", "Requests that wait for a place.", [("", stats.queued)])
         yield from _gauge("reef_engine_restarts_total", "Times that the engine was started again.", [("", stats.restarts)], "counter")
+        cache = stats.cache
+        yield from _gauge("reef_prompt_tokens_read_total", "Prompt tokens that were computed.", [("", cache.read_tokens)], "counter")
+        yield from _gauge("reef_prompt_tokens_reused_total", "Prompt tokens found in the cache.", [("", cache.reused_tokens)], "counter")
+        yield from _gauge("reef_prefix_cache_bytes", "Held of conversations that have no place now.", [("", cache.held_bytes)])
+        yield from _gauge("reef_prefix_cache_limit_bytes", "The most that is held of them.", [("", cache.limit_bytes)])
+        misses = [(f'{{reason="{reason}"}}', cache.misses.get(reason, 0)) for reason in CACHE_MISSES]
+        yield from _gauge("reef_prefix_cache_misses_total", "Continued conversations that were read again.", misses, "counter")
         yield from _gauge("reef_run_active", "Whether a run is under way.", [("", int(services.runner.active is not None))])
         counts = {name: services.reader.counts(name) for name in sorted(serving.heads)}
         for metric, text, values in (

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.api.runs import run_view
+from daemon.engine.base import CacheStats
 from daemon.experience.runs import RunStatus
 from daemon.gateway.errors import json_response
 from daemon.paths import Home
@@ -61,6 +62,7 @@ class StatusRoutes:
             "context_tokens": model.context_tokens,
             "quantisation": model.quantisation,
             "architecture": model.architecture,
+            "tool_format": model.tool_format,
             "size_bytes": model.size_bytes,
             "sha256": model.sha256,
             "capabilities": capabilities,
@@ -68,6 +70,7 @@ class StatusRoutes:
             "queued": stats.queued,
             "loras": loras,
             "restarts": stats.restarts,
+            "cache": _cache(stats.cache),
         }
 
     def _scenarios(self) -> list[JSON]:
@@ -98,6 +101,20 @@ class StatusRoutes:
                 }
             )
         return found
+
+
+def _cache(cache: CacheStats) -> JSONObject:
+    """What the prefix cache has saved since the engine started."""
+    prompts = cache.read_tokens + cache.reused_tokens
+    misses: JSONObject = {reason: count for reason, count in cache.misses.items() if count}
+    return {
+        "read_tokens": cache.read_tokens,
+        "reused_tokens": cache.reused_tokens,
+        "reused_share": round(cache.reused_tokens / prompts, 4) if prompts else None,
+        "held_bytes": cache.held_bytes,
+        "limit_bytes": cache.limit_bytes,
+        "misses": misses,
+    }
 
 
 def _disk(home: Home) -> JSONObject:

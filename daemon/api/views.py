@@ -24,6 +24,8 @@ def inference_view(inference: Inference, *, with_tokens: bool = False) -> JSONOb
         "status": inference.status.value,
         "finish_reason": inference.finish_reason,
         "error": inference.error,
+        "note": inference.note,
+        "cache_miss": inference.cache_miss,
         "messages": list(inference.messages),
         "effective_messages": list(inference.effective_messages) if inference.effective_messages is not None else None,
         "reply": inference.reply,

@@ -224,7 +224,7 @@ def _tags(tags: Mapping[str, str]) -> JSONObject:
 
 def _plain(value: object) -> JSON:
     if isinstance(value, tuple):
-        return [str(item) for item in value]
+        return [_plain(item) for item in value]
     return value if isinstance(value, bool | int | float | str) else None
 
 

@@ -39,8 +39,16 @@ def session(
         shown_messages = len(messages) + 1
         facts = [output.text(turn.get(name), "") for name in ("receipt", "release_id", "status", "finish_reason", "kind")]
         print(output.paint(f"  └ {' · '.join(fact for fact in facts if fact)} · {output.age(turn.get('created_at'))}", output.DIM))
+        for said in _said(turn):
+            print(output.paint(f"  └ {said}", output.DIM))
         for report in output.rows(turn, "reports"):
             print(f"  └ report: {_report(report)}")
+
+
+def _said(turn: JSONObject) -> list[str]:
+    """What the engine has to say of a reply, where that is something."""
+    miss, note = output.text(turn.get("cache_miss"), ""), output.text(turn.get("note"), "")
+    return [output.printable(text) for text in (f"read again from the start: {miss}" if miss else "", note) if text]
 
 
 def _print_message(message: JSONObject) -> None:

@@ -30,7 +30,11 @@ def status(as_json: AsJSON = False) -> None:
     started = output.age(answer.get("started_at"))
     print(f"Reef {output.text(answer.get('version'))} at {url}, process {client.daemon.pid}, started {started}")
     print(f"  OpenAI endpoint  {url}/v1   (API key: the text of {shown(client.home.client_token)})")
-    print(f"  Engine           {_engine(output.part(answer, 'engine'))}")
+    engine = output.part(answer, "engine")
+    print(f"  Engine           {_engine(engine)}")
+    print(f"  Window           {_window(engine)}")
+    for line in _cache(output.part(engine, "cache")):
+        print(f"  Prefix cache     {line}")
     learn = output.part(answer, "learn")
     print(f"  Learning         {output.text(learn.get('mode'))}, recipe {output.text(learn.get('recipe'))}")
     disk = output.part(answer, "disk")
@@ -54,6 +58,29 @@ def _engine(engine: JSONObject) -> str:
     if engine.get("detail"):
         parts.append(output.text(engine.get("detail")))
     return " · ".join(parts)
+
+
+def _window(engine: JSONObject) -> str:
+    """How long a conversation may be, and how the model calls tools."""
+    tokens, form = engine.get("context_tokens"), output.text(engine.get("tool_format"), "")
+    parts = [f"{tokens:,} tokens" if isinstance(tokens, int) else "not known"]
+    if form:
+        parts.append(f"tool calls as {form}")
+    return output.printable(" · ".join(parts))
+
+
+def _cache(cache: JSONObject) -> list[str]:
+    """One line, once a prompt has been read by an engine that says so."""
+    share = cache.get("reused_share")
+    if not isinstance(share, int | float):
+        return []
+    parts = [f"{100 * share:.0f} % of prompt tokens reused"]
+    if cache.get("limit_bytes"):
+        parts.append(f"{output.size(cache.get('held_bytes'))} of {output.size(cache.get('limit_bytes'))} held")
+    misses = [f"{reason} {output.text(count)}" for reason, count in output.part(cache, "misses").items()]
+    if misses:
+        parts.append(f"read again: {', '.join(misses)}")
+    return [output.printable(" · ".join(parts))]
 
 
 def _scenario(item: JSONObject) -> tuple[str, ...]:

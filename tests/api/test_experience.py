@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.daemon.running import Running, running
+from tests.engine.fake import Reply, ScriptedEngine
 
 
 async def receipt(daemon: Running, text: str = "hello") -> str:
@@ -58,6 +59,16 @@ async def test_records_come_in_pages_with_tokens_and_reports_among_them(tmp_path
         for limit in ("1000", "0", "-1", "--5", "-", "%C2%B2", "9" * 30, "1.0"):
             assert (await daemon.client.get(f"/reef/scenarios/default/records?limit={limit}")).status_code == 400, limit
         assert (await daemon.client.get("/reef/scenarios/default/records/rec_none")).status_code == 404
+
+
+async def test_what_the_engine_has_to_say_of_a_reply_is_in_the_reply_and_in_its_record(tmp_path: Path) -> None:
+    engine = ScriptedEngine({"call": Reply("<tool_call>{", note="A tool call could not be read.", cache_miss="history rewritten")})
+    async with running(tmp_path, engine) as daemon:
+        said = (await daemon.chat("call")).json()["reef"]
+        assert (said["note"], said["cache_miss"]) == ("A tool call could not be read.", "history rewritten")
+        payload = (await daemon.client.get(f"/reef/scenarios/default/records/{said['agent_record_id']}")).json()["payload"]
+        assert (payload["note"], payload["cache_miss"]) == ("A tool call could not be read.", "history rewritten")
+        assert "note" not in (await daemon.chat("plain")).json()["reef"]
 
 
 async def test_an_import_is_idempotent_and_a_batch_is_all_or_none(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from daemon.engine.base import CacheStats
 from tests.daemon.running import running
+from tests.engine.fake import ScriptedEngine
 
 
 async def test_status_says_what_serves_and_what_it_costs(tmp_path: Path) -> None:
@@ -17,6 +19,26 @@ async def test_status_says_what_serves_and_what_it_costs(tmp_path: Path) -> None
         assert status["base_url"] == daemon.url and status["disk"]["used_bytes"] > 0 and status["warnings"] == []
         token = daemon.client.headers["authorization"].removeprefix("Bearer ")
         assert token not in str(status)
+
+
+async def test_status_and_metrics_say_what_the_prefix_cache_saves_and_why_it_did_not(tmp_path: Path) -> None:
+    engine = ScriptedEngine()
+    async with running(tmp_path, engine) as daemon:
+        assert (await daemon.client.get("/reef/status")).json()["engine"]["cache"]["reused_share"] is None
+        engine.cache = CacheStats(250, 750, 4096, 1 << 20, {"evicted": 2, "LoRA changed": 0})
+        cache = (await daemon.client.get("/reef/status")).json()["engine"]["cache"]
+        assert cache == {
+            "read_tokens": 250,
+            "reused_tokens": 750,
+            "reused_share": 0.75,
+            "held_bytes": 4096,
+            "limit_bytes": 1 << 20,
+            "misses": {"evicted": 2},
+        }
+        metrics = (await daemon.client.get("/metrics")).text
+        assert "reef_prompt_tokens_reused_total 750\n" in metrics
+        assert 'reef_prefix_cache_misses_total{reason="evicted"} 2\n' in metrics
+        assert 'reef_prefix_cache_misses_total{reason="template changed"} 0\n' in metrics
 
 
 async def test_status_warns_where_more_is_kept_than_the_settings_allow(tmp_path: Path) -> None:

@@ -41,7 +41,15 @@ def test_status_shows_what_serves_and_where_to_point_an_editor(reef, daemon: Sta
         {
             "version": "0.1.0",
             "base_url": "http://127.0.0.1:8900",
-            "engine": {"model": "smollm2", "state": "ready", "active": 1, "queued": 0},
+            "engine": {
+                "model": "smollm2",
+                "state": "ready",
+                "active": 1,
+                "queued": 0,
+                "context_tokens": 8192,
+                "tool_format": "hermes",
+                "cache": {"reused_share": 0.63, "held_bytes": 2_000_000, "limit_bytes": 1_000_000_000, "misses": {"evicted": 2}},
+            },
             "learn": {"mode": "auto", "recipe": "sft"},
             "scenarios": [{"name": "default", "release_id": "r2", "change": "+8 demonstrations", "sessions": 3, "held": ["r3"]}],
             "warnings": ["engine: changed; a restart is needed"],
@@ -50,6 +58,8 @@ def test_status_shows_what_serves_and_where_to_point_an_editor(reef, daemon: Sta
     result = reef("status")
     for part in ("http://127.0.0.1:8900/v1", "smollm2", "r2", "+8 demonstrations", "a restart is needed", "reef diff head r3"):
         assert part in result.out
+    assert "8,192 tokens · tool calls as hermes" in result.out
+    assert "63 % of prompt tokens reused · 2.0 MB of 1.0 GB held · read again: evicted 2" in result.out
     assert json.loads(reef("status", "--json").out)["version"] == "0.1.0"
 
 
@@ -119,6 +129,8 @@ def test_a_session_is_shown_turn_by_turn_without_repeating(reef, daemon: StandIn
             "release_id": "r2",
             "messages": second,
             "reply": {"content": "dos\x07"},
+            "note": "A call could not be read.\x07",
+            "cache_miss": "evicted",
             "reports": [
                 {"score": 1.0},
                 {"score": None, "feedback": {"correction": "tres\x07", "note": "off by one"}},
@@ -132,6 +144,8 @@ def test_a_session_is_shown_turn_by_turn_without_repeating(reef, daemon: StandIn
     assert "  two" in out
     assert "\x07" not in out
     assert "rec_2" in out
+    assert out.count("read again from the start: evicted\n") == 1
+    assert "└ A call could not be read. \n" in out
     assert "report: score 1\n" in out
     assert "report: correction: tres  · note: off by one\n" in out
 

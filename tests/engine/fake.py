@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daemon.engine.base import (
+    CacheStats,
     Capability,
     Delta,
     Embedded,
@@ -100,6 +101,7 @@ class ScriptedEngine(Engine):
         self.fail_after: tuple[int, ReefError] | None = None  # raised by the next generate after that many deltas
         self.requests: list[GenerateRequest] = []
         self.loaded: dict[str, LoRA] = {}
+        self.cache = CacheStats()  # what `stats` says of it
         self.cancelled = 0
         self.running = 0
         self._streams = streams
@@ -128,7 +130,7 @@ class ScriptedEngine(Engine):
 
     @property
     def stats(self) -> Stats:
-        return Stats(state=self._state, active=self.running, loras=tuple(self.loaded))
+        return Stats(state=self._state, active=self.running, loras=tuple(self.loaded), cache=self.cache)
 
     async def start(self) -> None:
         self._state = "ready"
