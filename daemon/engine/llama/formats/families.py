@@ -11,10 +11,13 @@ from daemon.engine.llama.formats.glm import GLMFormat
 from daemon.engine.llama.formats.harmony import HarmonyFormat
 from daemon.engine.llama.formats.hermes import HermesFormat
 from daemon.engine.llama.formats.kimi import KimiFormat
+from daemon.engine.llama.formats.lfm2 import LFM2Format
 from daemon.engine.llama.formats.listed import LISTED
 from daemon.engine.llama.formats.llama3 import Llama3Format
 from daemon.engine.llama.formats.mistral import MistralArrayFormat, MistralFormat
+from daemon.engine.llama.formats.named import Functionary31Format, Functionary32Format, SolarFormat
 from daemon.engine.llama.formats.qwen_coder import QwenCoderFormat, SeedFormat
+from daemon.engine.llama.formats.tagged_families import HyFormat, MiniCPMFormat, MiniMaxFormat
 
 FORMATS: tuple[ToolFormat, ...] = (
     HarmonyFormat(),
@@ -28,6 +31,13 @@ FORMATS: tuple[ToolFormat, ...] = (
     MistralFormat(),
     MistralArrayFormat(),
     SeedFormat(),
+    LFM2Format(),
+    MiniMaxFormat(),
+    MiniCPMFormat(),
+    HyFormat(),
+    SolarFormat(),
+    Functionary32Format(),
+    Functionary31Format(),
     QwenCoderFormat(),
     GLMFormat(),
     *LISTED,

@@ -107,4 +107,4 @@ class GemmaFormat(MarkedFormat):
         for name, root in functions(tools).items():
             before, after = f"{self.openings[0]}call:{name}{{", "}" + self._close
             choices.append(f"{grammar.quoted(before)} {rules.members(root, root)} {grammar.quoted(after)}")
-        return grammar.calls(choices, parallel=parallel, rules=rules.rules)
+        return grammar.calls(choices, parallel=parallel, rules=rules.rules.lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from daemon.engine.llama.formats import grammar
-from daemon.engine.llama.formats.values import property_schema, types_of
+from daemon.engine.llama.formats.values import property_schema, required_of, types_of
 from daemon.records import JSON, JSONObject
 
 _DEPTH = 12
@@ -17,29 +17,27 @@ class GemmaGrammar:
 
     def __init__(self, quote: str) -> None:
         self._quote = grammar.quoted(quote)
-        self.rules = [
+        self.rules = grammar.Rules(
             f"text: {self._quote} text_end",
             f"text_end[suffix={self._quote}]: /(?s:.*)/",
             'any: text | %json {"type": ["number", "boolean", "null"]} | "[" (any ("," any)*)? "]" | any_object',
             'any_object: "{" (KEY ":" any ("," KEY ":" any)*)? "}"',
             "KEY: /[A-Za-z_][A-Za-z0-9_]*/",
-        ]
+        )
 
     def members(self, schema: JSONObject, root: JSONObject, depth: int = 0) -> str:
         """A term for what is between the braces: properties in the schema's order, of which only the required ones must be there."""
         properties = schema.get("properties")
         if not isinstance(properties, dict) or not properties or depth > _DEPTH:
             return '(KEY ":" any ("," KEY ":" any)*)?'
-        required = schema.get("required")
-        needed = {key for key in required if isinstance(key, str)} if isinstance(required, list) else set()
-        # From the last property to the first: what may follow with something before it, and with nothing before it.
-        following = first = self._rule('""')
-        for key in reversed(properties):
-            member = f"{grammar.quoted(key + ':')} {self.value(property_schema(schema, key), root, depth + 1)} {following}"
-            skip = f" | {following}" if key not in needed else ""
-            skip_first = f" | {first}" if key not in needed else ""
-            following, first = self._rule(f'"," {member}{skip}'), self._rule(f"{member}{skip_first}")
-        return first
+        needed = required_of(schema)
+        return self.rules.sequence(
+            [
+                (f"{grammar.quoted(key + ':')} {self.value(property_schema(schema, key), root, depth + 1)}", key not in needed)
+                for key in properties
+            ],
+            ",",
+        )
 
     def value(self, schema: JSONObject, root: JSONObject, depth: int) -> str:
         values = [schema["const"]] if "const" in schema else schema.get("enum")
@@ -51,9 +49,9 @@ class GemmaGrammar:
         if types == {"array"}:
             items = schema.get("items")
             item = self.value(items, root, depth + 1) if isinstance(items, dict) and depth < _DEPTH else "any"
-            return self._rule(f'"[" ({item} ("," {item})*)? "]"')
+            return self.rules.add(f'"[" ({item} ("," {item})*)? "]"')
         if types == {"object"}:
-            return self._rule(f'"{{" {self.members(schema, root, depth)} "}}"')
+            return self.rules.add(f'"{{" {self.members(schema, root, depth)} "}}"')
         if types <= {"number", "integer", "boolean", "null"}:
             return grammar.schema(schema)
         return "any"
@@ -62,8 +60,3 @@ class GemmaGrammar:
         if isinstance(value, str):
             return f"{self._quote} {grammar.text_term(value)} {self._quote}"
         return grammar.quoted(json.dumps(value))
-
-    def _rule(self, body: str) -> str:
-        name = f"part_{len(self.rules)}"
-        self.rules.append(f"{name}: {body}")
-        return name

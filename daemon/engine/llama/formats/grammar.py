@@ -32,6 +32,30 @@ def text_term(text: str) -> str:
     return quoted(text) if text else ""
 
 
+class Rules:
+    """Further rules of a grammar, which terms name."""
+
+    def __init__(self, *rules: str) -> None:
+        self.lines = list(rules)
+
+    def add(self, body: str) -> str:
+        """A new rule's name."""
+        name = f"part_{len(self.lines)}"
+        self.lines.append(f"{name}: {body}")
+        return name
+
+    def sequence(self, items: list[tuple[str, bool]], separator: str) -> str:
+        """A term for items in order with a separator between any two; those that need not be there are marked True."""
+        # From the last to the first: what may follow with something before it, and with nothing before it.
+        following = first = self.add('""')
+        for item, optional in reversed(items):
+            skipped = (f" | {following}", f" | {first}") if optional else ("", "")
+            after = self.add(joined([text_term(separator), item, following]) + skipped[0])
+            first = self.add(joined([item, following]) + skipped[1])
+            following = after
+        return first
+
+
 def calls(
     choices: list[str], *, parallel: bool, before: str = "", between: str = "", after: str = "", rules: list[str] | None = None
 ) -> str:

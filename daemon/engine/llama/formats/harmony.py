@@ -25,7 +25,9 @@ _HEADER = re.compile(r"[^\n<]")
 _LONGEST_HEADER = 400
 _CHANNEL_NAME = re.compile(r"<\|channel\|>\s*(\w+)")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
-_OPENED = re.compile(r"<\|start\|>assistant([^\n]*)$")
+_NOBODY = ("assistant", "user", "all")
+"""Recipients that are no tools, to whom a model addresses text."""
+_OPENED = re.compile(r"((?: to=[^\s<]+)?(?:<\|channel\|>[^\n<]*)?(?:<\|message\|>)?)$")
 
 
 class HarmonyFormat(ToolFormat):
@@ -38,7 +40,7 @@ class HarmonyFormat(ToolFormat):
         return _CHANNEL in template and _MESSAGE in template and "analysis" in template
 
     def parser(self, tools: tuple[JSONObject, ...], prompt_end: str) -> Parser:
-        opened = _OPENED.search(prompt_end)
+        opened = _OPENED.search(prompt_end.rstrip())
         return _HarmonyParser(functions(tools), opened[1] if opened else "")
 
     def call_grammar(self, tools: tuple[JSONObject, ...], *, parallel: bool) -> str:
@@ -64,9 +66,11 @@ class _HarmonyParser(StepParser):
         source = self._source
         header = self._opened
         while True:
+            spaces = ""
             if not header.endswith(_MESSAGE):
-                yield from source.space()
+                spaces = yield from source.spaces()
                 if source.exhausted:
+                    yield from self._body(spaces)
                     return
                 if header or (yield from source.ahead(_START, _CHANNEL, _MESSAGE, "to=")):
                     try:
@@ -77,11 +81,11 @@ class _HarmonyParser(StepParser):
                         header = ""
                         continue
             channel, recipient = _CHANNEL_NAME.search(header), _RECIPIENT.search(header)
-            if recipient and self._tools:
+            if recipient and self._tools and recipient[1] not in _NOBODY:
                 yield from self._call(recipient[1])
             else:
                 source.mark()
-                yield from self._body("", reasoning=channel is not None and channel[1] == "analysis")
+                yield from self._body("" if header else spaces, reasoning=channel is not None and channel[1] == "analysis")
             source.mark()
             header = ""
             if source.exhausted:
@@ -99,7 +103,7 @@ class _HarmonyParser(StepParser):
 
     def _body(self, begun: str, *, reasoning: bool = False) -> Shown:
         """Text or reasoning up to the message's end; a blank line is between what comes of two messages."""
-        source, text, kind = self._source, Spaced(), "reasoning" if reasoning else "text"
+        source, text, kind = self._source, Spaced(lead=reasoning), "reasoning" if reasoning else "text"
         markers = Markers(*_ENDS, _START, _CHANNEL)
         found, marker = begun, ""
         while True:
@@ -112,6 +116,8 @@ class _HarmonyParser(StepParser):
             found, marker = source.scan(markers)
             if not found and not marker:
                 yield None
+        if not reasoning:
+            yield Delta(text=text.rest())
         if marker in (_START, _CHANNEL):
             source.unread(marker)
 
@@ -123,7 +129,7 @@ class _HarmonyParser(StepParser):
             if name not in self._tools:
                 raise Malformed(f"names {name[:64]!r}, which is no tool of this request")
             yield from source.space()
-            empty = source.exhausted or (yield from source.ahead(*_ENDS)) != ""
+            empty = (yield from source.ahead(*_ENDS)) != ""
             text = "{}" if empty else (yield from source.json())
             call = Call(name, argument_text(parsed(text), text))
             yield from source.space()

@@ -9,6 +9,8 @@ Several calls are several blocks; some models put several objects, or an array, 
 
 from __future__ import annotations
 
+import re
+
 from daemon.engine.llama.formats import grammar
 from daemon.engine.llama.formats.calls import Call, calls_of_json, functions
 from daemon.engine.llama.formats.marked import MarkedFormat
@@ -16,6 +18,7 @@ from daemon.engine.llama.formats.reader import Calls, Scope
 from daemon.records import JSONObject
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
+_ARGUMENTS = re.compile(r"""arguments\\?["']\s*:""")
 
 
 class HermesFormat(MarkedFormat):
@@ -24,7 +27,7 @@ class HermesFormat(MarkedFormat):
     openings = (_OPEN,)
 
     def recognises(self, template: str) -> bool:
-        return _OPEN in template
+        return _OPEN in template and _ARGUMENTS.search(template) is not None
 
     def read_calls(self, scope: Scope) -> Calls:
         source = scope.source

@@ -17,6 +17,22 @@ _HEX = {"x": 2, "u": 4, "U": 8}
 _HEX_DIGIT = re.compile(r"[0-9a-fA-F]")
 
 
+def json_of_literal(text: str) -> str | None:
+    """The JSON text of a Python literal; None for what is none."""
+    source = Source()
+    source.feed(text)
+    source.ended = True
+    steps = _value(source, 0)
+    try:
+        next(steps)  # never asks for more: the source has ended
+    except StopIteration as result:
+        value: str = result.value
+        return value if source.exhausted else None
+    except Malformed:
+        pass
+    return None
+
+
 def arguments_of(source: Source) -> Steps[str]:
     """After the opening parenthesis, up to the closing one: the arguments as the text of a JSON object."""
     members: list[str] = []

@@ -11,7 +11,7 @@ from daemon.engine.llama.formats.calls import Call, functions
 from daemon.engine.llama.formats.marked import MarkedFormat
 from daemon.engine.llama.formats.reader import Calls, Scope
 from daemon.engine.llama.formats.source import CutOff, Malformed, Source, Steps
-from daemon.engine.llama.formats.values import json_of_text, property_schema, types_of
+from daemon.engine.llama.formats.values import json_of_text, property_schema, required_of, types_of, with_shared
 from daemon.records import JSONObject
 
 _NAME = re.compile(r"""[^\s<>"'{}\[\]]""")
@@ -104,8 +104,11 @@ class TaggedFormat(MarkedFormat):
             if source.exhausted:
                 raise CutOff
             parts += [text, tags.parameter_end, spaces]
-        value = "".join(parts)
-        return value.removeprefix("\n").removesuffix("\n") if tags.newlines else value
+        return self.bare("".join(parts))
+
+    def bare(self, value: str) -> str:
+        """A value without what stands around it."""
+        return value.removeprefix("\n").removesuffix("\n") if self.tags.newlines else value
 
     def call_grammar(self, tools: tuple[JSONObject, ...], *, parallel: bool) -> str:
         choices, rules = [], [f"text[suffix={grammar.quoted(self.tags.parameter_end)}]: /(?s:.*)/"]
@@ -121,20 +124,19 @@ class TaggedFormat(MarkedFormat):
         tags, line = self.tags, "\n"
         around = line if tags.newlines else ""
         terms = [grammar.quoted((tags.open + line if tags.each else "") + tags.call[0] + name + tags.call[1] + line)]
-        properties, required = root.get("properties"), root.get("required")
+        properties, required = root.get("properties"), required_of(root)
         for key in properties if isinstance(properties, dict) else {}:
             schema = property_schema(root, key)
             before = self.before_value(key, text="string" in types_of(schema, root)) + around
             argument = f"{grammar.quoted(before)} {self._value_terms(schema, root, around)} {grammar.quoted(line)}"
-            terms.append(argument if isinstance(required, list) and key in required else f"({argument})?")
+            terms.append(argument if key in required else f"({argument})?")
         terms.append(grammar.quoted(tags.call_end + (line + tags.close if tags.each else "")))
         return terms
 
     def _value_terms(self, schema: JSONObject, root: JSONObject, around: str) -> str:
         end = grammar.quoted(around + self.tags.parameter_end)
         if "string" not in types_of(schema, root):
-            shared: JSONObject = {key: root[key] for key in ("$defs", "definitions") if key in root}
-            return f"{grammar.schema({**shared, **schema})} {end}"
+            return f"{grammar.schema(with_shared(schema, root))} {end}"
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         texts = [value if isinstance(value, str) else json.dumps(value) for value in values] if isinstance(values, list) else []
         return f"({' | '.join(map(grammar.quoted, texts))}) {end}" if texts else "text"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from daemon import json_text
+from daemon.engine.llama.formats.python_call import json_of_literal
 from daemon.records import JSON, JSONObject
 
 _ALL = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
@@ -18,6 +19,18 @@ def property_schema(schema: JSONObject, name: str) -> JSONObject:
     properties = schema.get("properties")
     found = properties.get(name) if isinstance(properties, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+def required_of(schema: JSONObject) -> frozenset[str]:
+    """The arguments that must be there."""
+    required = schema.get("required")
+    return frozenset(key for key in required if isinstance(key, str)) if isinstance(required, list) else frozenset()
+
+
+def with_shared(schema: JSONObject, root: JSONObject) -> JSONObject:
+    """A part of the schema `root`, with the definitions that it may refer to."""
+    shared: JSONObject = {key: root[key] for key in ("$defs", "definitions") if key in root}
+    return {**shared, **schema}
 
 
 def types_of(schema: JSON, root: JSONObject, depth: int = _DEPTH) -> frozenset[str]:
@@ -50,6 +63,8 @@ def json_of_text(text: str, allowed: frozenset[str]) -> str:
     Where a string is allowed and nothing else, it is the text itself. Where no string is allowed, it is read as JSON, or Python's
     word for true, false and null; what is neither is handed on as a string: the tool will say what it thinks of it. Where nothing is
     known, JSON is taken for JSON and all else for a string.
+
+    Python's way of writing lists and objects is read too: templates that put values in as text show it to the model.
     """
     stripped = text.strip()
     if "string" not in allowed or allowed == _ALL or (stripped == "null" and "null" in allowed):
@@ -59,7 +74,8 @@ def json_of_text(text: str, allowed: frozenset[str]) -> str:
             if not isinstance(json_text.parse(stripped), str) or "string" not in allowed:
                 return stripped
         except ValueError:
-            pass
+            if allowed != _ALL and (literal := json_of_literal(stripped)) is not None:
+                return literal
     return json.dumps(text, ensure_ascii=False)
 
 
