@@ -18,6 +18,8 @@ from daemon.records import JSONObject
 _log = logging.getLogger("reef.http")
 _ANTHROPIC_PATH = re.compile(r"/v1/messages(/|$)")
 _OPENAI_PATH = re.compile(r"(^|/)v1(/|$)")
+_READABLE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)  # made once: each token of a stream needs one
+_ESCAPED = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _ANTHROPIC_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -68,13 +70,9 @@ def json_response(content: JSONObject, status: int = 200, headers: Mapping[str, 
 def json_bytes(content: JSONObject) -> bytes:
     """Compact UTF-8 JSON; text stays readable."""
     try:
-        return _compact(content, ensure_ascii=False)
+        return _READABLE.encode(content).encode()
     except UnicodeEncodeError:  # a lone surrogate, which came in as a JSON escape and can only go out as one
-        return _compact(content, ensure_ascii=True)
-
-
-def _compact(content: JSONObject, *, ensure_ascii: bool) -> bytes:
-    return json.dumps(content, ensure_ascii=ensure_ascii, separators=(",", ":"), allow_nan=False).encode()
+        return _ESCAPED.encode(content).encode()
 
 
 def error_response(error: ReefError, path: str, *, close: bool = False) -> Response:
