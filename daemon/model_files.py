@@ -11,6 +11,7 @@ from daemon.errors import DataError, NotFound, ReefError
 from daemon.gguf import GGUFHeader, read_header
 from daemon.models import EMBEDDED, TRAINABLE_ARCHITECTURES, embedded_model, model_id
 from daemon.paths import Home
+from daemon.records import JSONObject
 
 _ENCODERS = {
     *("bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "eurobert", "jina-bert-v2", "jina-bert-v3"),
@@ -107,3 +108,20 @@ def describe(name: str, path: Path) -> StoredModel:
         header.chat_template is not None,
         header.architecture in TRAINABLE_ARCHITECTURES,
     )
+
+
+def model_view(model: StoredModel) -> JSONObject:
+    """As JSON; what is not known is null."""
+    return {
+        "name": model.name,
+        "id": model.id,
+        "path": str(model.path),
+        "size_bytes": model.size_bytes,
+        "architecture": model.architecture or None,
+        "quantisation": model.quantisation or None,
+        "parameters": model.parameters or None,
+        "window_tokens": model.window_tokens or None,
+        "has_template": model.has_template,
+        "trains": model.trains,
+        "problem": model.problem or None,
+    }

@@ -33,7 +33,7 @@ def embedded_model() -> Path:
     raise NotFound("The embedded model's file is missing.", hint)
 
 
-def _embedded_file() -> str:
+def embedded_file() -> str:
     """Its name, which is what a release knows it by; empty where it is not installed."""
     try:
         return embedded_model().name
@@ -57,7 +57,7 @@ def resolve_model(name: str, home: Home) -> Path:
     for path in (Path(name).expanduser(), home.models / name, home.models / f"{name}.gguf"):
         if path.suffix == ".gguf" and path.is_file():
             return path.resolve()
-    if name.endswith(".gguf") and name == _embedded_file():
+    if name.endswith(".gguf") and name == embedded_file():
         return embedded_model()
     stored = sorted(path.stem for path in home.models.glob("*.gguf")) if home.models.is_dir() else []
     known = ", ".join([EMBEDDED, *stored])
@@ -66,4 +66,4 @@ def resolve_model(name: str, home: Home) -> Path:
 
 def model_id(name: str, path: Path) -> str:
     """The name that clients send: the file's, without its ending, in lower case."""
-    return "smollm2-135m-instruct" if name in (EMBEDDED, _embedded_file()) else path.stem.lower()
+    return "smollm2-135m-instruct" if name in (EMBEDDED, embedded_file()) else path.stem.lower()

@@ -8,20 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from daemon.engine.base import ModelInfo
 from daemon.errors import ReefError
 from daemon.evolution.publish import engine_settings, facts_of
 from daemon.experience.runs import Run, RunStatus
 from daemon.marked import kill_run
 from daemon.records import DEFAULT_SCENARIO
 from daemon.services import Services
-from daemon.serving.releases import RepositoryReleases, base_facts
-from daemon.versions.manifest import BaseModelFacts, Operation
+from daemon.serving.releases import base_facts
+from daemon.versions.manifest import Operation
 from daemon.versions.release import Draft, Release
 
 _log = logging.getLogger("reef.recovery")
 
 
-async def recover(services: Services, releases: RepositoryReleases) -> None:
+async def recover(services: Services) -> None:
     """Install the head of every scenario; the default scenario comes into being if it is not there.
 
     A scenario that cannot serve is left out, with a warning for the owner; the others go on.
@@ -35,7 +36,7 @@ async def recover(services: Services, releases: RepositoryReleases) -> None:
         if name in archived:
             continue
         try:
-            await _recover_scenario(services, releases, name)
+            await _recover_scenario(services, name)
         except ReefError as error:
             _log.error("The scenario %s cannot serve: %s", name, error)
             services.warnings.append(f"The scenario {name} does not serve: {error}")
@@ -70,7 +71,7 @@ def _archived(services: Services) -> set[str]:
     return set(reader.scenarios(archived=True)) - set(reader.scenarios())
 
 
-async def _recover_scenario(services: Services, releases: RepositoryReleases, name: str) -> None:
+async def _recover_scenario(services: Services, name: str) -> None:
     """Repair SQLite's view of the chain, then serve its head."""
     chain = await asyncio.to_thread(services.repository.chain, name)
     if not chain:
@@ -81,13 +82,14 @@ async def _recover_scenario(services: Services, releases: RepositoryReleases, na
         _log.warning("%s: %d releases were missing from the log and were added", name, missing)
     head, base = chain[0], base_facts(services.engine.model)
     if head.manifest.base.same_weights(base):
-        await services.serving.install(await releases.of(head))
+        await services.serving.install(await services.releases.of(head))
     else:
-        await services.publisher.publish(_for_base(head, base, services), head.id)
+        await services.publisher.publish(for_base(head, services.engine.model, "daemon"), head.id)
 
 
-def _for_base(head: Release, base: BaseModelFacts, services: Services) -> Draft:
-    """The head's content on the base model that serves now, without the LoRA, which was made for another."""
+def for_base(head: Release, model: ModelInfo, who: str) -> Draft:
+    """The head's content on `model`, without the LoRA, which was made for another."""
+    base = base_facts(model)
     taken_off = ", LoRA taken off" if head.lora is not None else ""
     change = f"base model {head.manifest.base.model} → {base.model}{taken_off}"
     return Draft(
@@ -96,6 +98,6 @@ def _for_base(head: Release, base: BaseModelFacts, services: Services) -> Draft:
         base=base,
         harness=head.tree,
         change=change,
-        engine=engine_settings(services.engine.model),
-        who="daemon",
+        engine=engine_settings(model),
+        who=who,
     )

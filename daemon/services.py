@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from daemon.config import Config
 from daemon.config_load import LoadedConfig
-from daemon.engine.base import Engine
+from daemon.engine.served import ServedEngine
 from daemon.evolution.publish import Publisher
 from daemon.evolution.runner import Runner
 from daemon.experience.operations import OperationLog
@@ -15,6 +15,7 @@ from daemon.experience.reader import Reader
 from daemon.experience.runs import RunStore
 from daemon.experience.store import Store
 from daemon.paths import Home
+from daemon.serving.releases import RepositoryReleases
 from daemon.serving.scenarios import Scenarios
 from daemon.serving.serving import Serving
 from daemon.tokens import Tokens
@@ -23,18 +24,20 @@ from daemon.versions.repository import Repository
 
 @dataclass(slots=True)
 class Services:
-    """The parts of a running daemon. `loaded` is replaced when a configuration file changes; the rest stays."""
+    """The parts of a running daemon. `loaded` is replaced when a configuration file changes, `started_with` when another model is served;
+    the rest stays."""
 
     home: Home
     loaded: LoadedConfig
-    started_with: Config  # what holds until a restart: listener, engine, storage
+    started_with: Config  # what holds until a restart: listener, engine (but see `daemon.model_switch`), storage
     version: str
     started_at: float  # seconds since the epoch
     base_url: str  # http://127.0.0.1:8900
     store: Store
     reader: Reader
-    engine: Engine
+    engine: ServedEngine
     repository: Repository
+    releases: RepositoryReleases
     serving: Serving
     scenarios: Scenarios
     tokens: Tokens

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from daemon import __version__
 from daemon.config_load import LoadedConfig
 from daemon.engine.base import Engine
+from daemon.engine.served import ServedEngine
 from daemon.evolution.publish import Publisher
 from daemon.evolution.runner import Runner
 from daemon.experience.operations import OperationLog
@@ -40,13 +41,14 @@ async def services_for(home: Home, loaded: LoadedConfig, engine: Engine, base_ur
         stack.callback(reader.close)
         repository = await asyncio.to_thread(Repository, home.versions)
         stack.callback(repository.close)
-        stack.push_async_callback(engine.stop)
+        served = ServedEngine(engine)
+        stack.push_async_callback(served.stop)
         await engine.start()
         releases = RepositoryReleases(repository, home.loras)
         serving = Serving(engine, releases, idle_s=config.learn.idle_s)
         log, runs = OperationLog(store, reader), RunStore(store, reader)
-        publisher = Publisher(repository, releases, serving, engine, log)
-        runner = Runner(home, engine, serving, repository, runs, publisher, tokens)
+        publisher = Publisher(repository, releases, serving, served, log)
+        runner = Runner(home, served, serving, repository, runs, publisher, tokens)
         runner.configure(config, base_url, loaded.search_paths)
         stack.push_async_callback(runner.stop)
         services = Services(
@@ -58,15 +60,16 @@ async def services_for(home: Home, loaded: LoadedConfig, engine: Engine, base_ur
             base_url=base_url,
             store=store,
             reader=reader,
-            engine=engine,
+            engine=served,
             repository=repository,
+            releases=releases,
             serving=serving,
-            scenarios=Scenarios(repository, releases, store, serving, engine, log),
+            scenarios=Scenarios(repository, releases, store, serving, served, log),
             tokens=tokens,
             log=log,
             runs=runs,
             publisher=publisher,
             runner=runner,
         )
-        await recover(services, releases)
+        await recover(services)
         yield services

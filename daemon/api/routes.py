@@ -7,6 +7,7 @@ from starlette.routing import Route
 from daemon.api.evaluation import EvaluationRoutes
 from daemon.api.harness import HarnessRoutes
 from daemon.api.metrics import MetricRoutes
+from daemon.api.models import ModelRoutes
 from daemon.api.records import RecordRoutes
 from daemon.api.releases import ReleaseRoutes
 from daemon.api.report import ReportRoutes
@@ -21,6 +22,7 @@ def all_routes(services: Services) -> list[Route]:
     return [
         *StatusRoutes(services).routes(),
         *MetricRoutes(services).routes(),
+        *ModelRoutes(services).routes(),
         *ReportRoutes(services).routes(),
         *RecordRoutes(services).routes(),
         *SessionRoutes(services).routes(),

@@ -128,7 +128,7 @@ class Publisher:
             except BaseException:
                 await self._discard(prepared)
                 raise
-            await self._write_log(release, stands)
+            await self.note_published(release, stands)
             failpoint("publish.logged")
             await self._install(snapshot)
         _log.info("%s: %s serves (%s)", draft.scenario, release.id, release.manifest.change)
@@ -148,19 +148,9 @@ class Publisher:
         """Load the LoRA and answer one prompt with everything that the release adds."""
         lease = await self._serving.borrow(snapshot.scenario, snapshot.release_id, f"publish-{snapshot.release_id}")
         try:
-            messages = snapshot.hints.apply(({"role": "user", "content": _SMOKE_PROMPT},))
-            # Live: evaluation waits while anybody streams, and a long reply must not hold a rollback up.
-            request = GenerateRequest(
-                messages, Sampling(temperature=0.0), max_tokens=_SMOKE_TOKENS, lora=snapshot.lora, priority=Priority.LIVE
-            )
-            async with asyncio.timeout(_SMOKE_TIMEOUT_S):
-                finished = [event async for event in self._engine.generate(request) if isinstance(event, Finished)]
-        except TimeoutError as error:
-            raise EngineError(f"{snapshot.release_id} did not answer within {_SMOKE_TIMEOUT_S:.0f} s.", "See `reef logs`.") from error
+            await answer_once(lease.engine, snapshot)
         finally:
             lease.release()
-        if not finished:
-            raise EngineError(f"{snapshot.release_id} gave no answer.", "See `reef logs`.")
 
     async def _discard(self, prepared: Prepared) -> None:
         """Give back the disk, unless the head did move before the failure."""
@@ -168,8 +158,8 @@ class Publisher:
         if head is None or head.commit_id != prepared.release.commit_id:
             await asyncio.to_thread(self._repository.discard, prepared)
 
-    async def _write_log(self, release: Release, before: str | None) -> None:
-        """From here on the release stands: what fails is repaired from the manifests at the next start."""
+    async def note_published(self, release: Release, before: str | None) -> None:
+        """The release stands, and the log is told; what fails here is repaired from the manifests at the next start."""
         manifest = release.manifest
         try:
             await asyncio.wrap_future(self._log.published(manifest.scenario, facts_of(release), before, {"change": manifest.change}))
@@ -195,6 +185,20 @@ class Publisher:
         await asyncio.wrap_future(
             self._log.append(manifest.scenario, operation, manifest.parent_release_id, release.id, manifest.who, dict(detail))
         )
+
+
+async def answer_once(engine: Engine, snapshot: Snapshot) -> None:
+    """Raises EngineError, or what the engine refuses it with, if it does not answer one prompt with all that the release adds."""
+    messages = snapshot.hints.apply(({"role": "user", "content": _SMOKE_PROMPT},))
+    # Live: evaluation waits while anybody streams, and a long reply must not hold a rollback up.
+    request = GenerateRequest(messages, Sampling(temperature=0.0), max_tokens=_SMOKE_TOKENS, lora=snapshot.lora, priority=Priority.LIVE)
+    try:
+        async with asyncio.timeout(_SMOKE_TIMEOUT_S):
+            finished = [event async for event in engine.generate(request) if isinstance(event, Finished)]
+    except TimeoutError as error:
+        raise EngineError(f"{snapshot.release_id} did not answer within {_SMOKE_TIMEOUT_S:.0f} s.", "See `reef logs`.") from error
+    if not finished:
+        raise EngineError(f"{snapshot.release_id} gave no answer.", "See `reef logs`.")
 
 
 def engine_settings(model: ModelInfo) -> dict[str, JSON]:

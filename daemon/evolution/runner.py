@@ -9,7 +9,8 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,6 +76,7 @@ class Runner:
         self._search_paths: tuple[Path, ...] = ()
         self._active: _Active | None = None
         self._starting = False
+        self._held_back = ""
 
     def configure(self, config: Config, base_url: str, search_paths: Sequence[Path] = ()) -> None:
         """Settings for runs that start from now on.
@@ -84,6 +86,23 @@ class Runner:
             search_paths: folders that recipes by dotted path may come from; only run processes import from them.
         """
         self._config, self._base_url, self._search_paths = config, base_url, tuple(search_paths)
+
+    @contextmanager
+    def held_back(self, why: str) -> Iterator[None]:
+        """No run starts meanwhile.
+
+        Raises:
+            Conflict: one is under way.
+        """
+        if self._active is not None or self._starting:
+            name = f"The run {self._active.run.id}" if self._active is not None else "A run"
+            hint = f"Wait for it, or cancel it: reef runs {self._active.run.id} --cancel" if self._active is not None else "Wait for it."
+            raise Conflict(f"{name} is under way on what serves now.", hint)
+        self._held_back = why
+        try:
+            yield
+        finally:
+            self._held_back = ""
 
     @property
     def active(self) -> Run | None:
@@ -112,6 +131,8 @@ class Runner:
         if self._active is not None or self._starting:
             name = f"The run {self._active.run.id}" if self._active is not None else "Another run"
             raise Conflict(f"{name} is under way.", "Wait for it, or cancel it.")
+        if self._held_back:
+            raise Conflict(self._held_back, "Try again when that is done.")
         self._starting = True  # before the first await, so that two starts cannot both pass
         try:
             run, job, config = await self._prepare(scenario, recipe, settings, trigger, dry_run, seed)

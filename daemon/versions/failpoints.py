@@ -19,6 +19,14 @@ FAILPOINTS: Final = (
     "publish.logged",  # the log knows, the engine still serves the old release
 )
 
+SWITCH_FAILPOINTS: Final = (
+    "model.loaded",  # the other model answers in a second worker
+    "model.prepared",  # releases without LoRA are durable, nothing refers to them
+    "model.chosen",  # the settings name the other model
+    "model.published",  # one scenario's release is its head, the others' are not
+    "model.switched",  # the other model serves, the worker before still runs
+)
+
 
 def failpoint(name: str) -> None:
     """Kill this process with SIGKILL iff `REEF_FAILPOINT` is `name`."""

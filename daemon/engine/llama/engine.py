@@ -15,6 +15,7 @@ from pathlib import Path
 from daemon.engine.base import Capability, Delta, Embedded, Engine, Event, GenerateRequest, LoRA, ModelInfo, Priority, Stats
 from daemon.engine.llama.messages import embedded_of, event_of, generate_message, lora_json, numbers, token_ids
 from daemon.engine.llama.protocol import WorkerSettings
+from daemon.engine.llama.room import needed_bytes
 from daemon.engine.llama.supervisor import Supervisor, WorkerGone
 from daemon.errors import DataError, Unsupported
 from daemon.files import sha256_file
@@ -30,7 +31,7 @@ class LlamaEngine(Engine):
     def __init__(self, settings: WorkerSettings, header: GGUFHeader, model_id: str, log: Path) -> None:
         self._settings = settings
         self._worker = Supervisor(settings, log)
-        self._sha256 = ""
+        self._memory_bytes = needed_bytes(settings, header)
         self._model = ModelInfo(
             id=model_id,
             context_tokens=settings.context_tokens,
@@ -66,8 +67,9 @@ class LlamaEngine(Engine):
         return self._worker.worker_pid
 
     @property
-    def settings(self) -> WorkerSettings:
-        return self._settings
+    def memory_bytes(self) -> int:
+        """About what the worker takes."""
+        return self._memory_bytes
 
     async def start(self) -> None:
         """Raises DataError or EngineError if the model cannot be loaded."""
