@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from daemon.config import ServerConfig
 from daemon.errors import ConfigError
@@ -56,6 +56,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
         super().connection_made(transport)
+        self._answering: list[RequestResponseCycle] = []  # requests after which the client has sent another without waiting
         self._begin_head()
 
     def data_received(self, data: bytes) -> None:
@@ -72,10 +73,16 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._end_head()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._answering.append(self.cycle)  # uvicorn remembers the newest request only
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
+        self.pipeline.clear()  # nobody waits for these answers any more
+        for cycle in self._answering:
+            cycle.disconnected = True
+            cycle.message_event.set()
         super().connection_lost(exc)
 
     def _begin_head(self) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from daemon import listener
-from tests.daemon.running import running
+from tests.daemon.running import running, until
+from tests.engine.fake import ScriptedEngine
 
 
 async def test_headers_without_end_are_cut_off(tmp_path: Path) -> None:
@@ -46,6 +47,22 @@ async def test_headers_that_never_end_close_the_connection_and_a_slow_reply_does
             await reader.read(100)
             await asyncio.sleep(0.5)
         writer.close()
+
+
+async def test_hanging_up_ends_a_request_that_another_was_sent_after(tmp_path: Path) -> None:
+    """A client need not wait for an answer before it sends the next request; when it goes, all of them end."""
+    engine = ScriptedEngine({"long": "word " * 2000}, token_delay_s=0.01)
+    async with running(tmp_path, engine) as daemon:
+        for streaming in ("true", "false"):
+            _, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
+            body = f'{{"model":"scripted","stream":{streaming},"messages":[{{"role":"user","content":"long"}}]}}'
+            head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{daemon.port}\r\nContent-Type: application/json\r\n"
+            token = f"Authorization: {daemon.client.headers['authorization']}\r\nContent-Length: {len(body)}\r\n\r\n"
+            writer.write((head + token + body).encode() * 3)
+            await until(lambda: engine.running == 1)
+            writer.close()
+            await until(lambda: engine.running == 0 and daemon.services.serving.activity.in_flight == 0, seconds=2)
+        assert len(engine.requests) == 2, "what came after was not begun"
 
 
 async def test_a_large_body_is_no_long_header(tmp_path: Path) -> None:
