@@ -18,7 +18,7 @@ from daemon.gateway.answering import answer
 from daemon.gateway.body import read_json
 from daemon.gateway.call import Call, Place
 from daemon.gateway.chat import form_of
-from daemon.gateway.choices import Starter
+from daemon.gateway.choices import Starter, said_of
 from daemon.gateway.errors import json_response
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.fields import array, bad, boolean, required_text, text
@@ -54,7 +54,7 @@ class _CandidateStarter(Starter):
 
     def added(self, records: Sequence[Inference]) -> JSONObject:
         """Token ids and log-probabilities, and no receipt: nothing was stored."""
-        return {"release_id": records[0].release_id, "tokens": tokens_view(records[0])}
+        return {"release_id": records[0].release_id, "tokens": tokens_view(records[0])} | said_of(records)
 
     def headers(self, records: Sequence[Inference]) -> dict[str, str]:
         return {}

@@ -96,3 +96,12 @@ class Choices:
         if failure is not None:
             raise failure
         return [ended[index] for index in range(len(self._exchanges))]
+
+
+def said_of(records: Sequence[Inference]) -> JSONObject:
+    """What the engine has to say of the first reply of which it has something to say."""
+    found: JSONObject = {}
+    for name, texts in (("note", [record.note for record in records]), ("cache_miss", [record.cache_miss for record in records])):
+        if any(texts):
+            found[name] = next(text for text in texts if text)
+    return found

@@ -16,7 +16,7 @@ from daemon.errors import Busy, Conflict, Unsupported
 from daemon.experience.grouping import SessionMatch, identify
 from daemon.gateway.admission import check_fits, check_length, check_model, check_supported, is_long
 from daemon.gateway.call import Call, Place
-from daemon.gateway.choices import Starter
+from daemon.gateway.choices import Starter, said_of
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.steps import Steps
 from daemon.gateway.wire_chat import engine_messages
@@ -136,10 +136,7 @@ class Gateway(Starter):
         found: JSONObject = {"agent_record_id": records[0].id, "release_id": records[0].release_id}
         if len(records) > 1:
             found["agent_record_ids"] = [record.id for record in records]
-        for name, said in (("note", [record.note for record in records]), ("cache_miss", [record.cache_miss for record in records])):
-            if any(said):
-                found[name] = next(text for text in said if text)
-        return found
+        return found | said_of(records)
 
     def headers(self, records: Sequence[Inference]) -> dict[str, str]:
         return {"x-reef-agent-record-id": records[0].id}
