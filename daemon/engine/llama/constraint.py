@@ -23,17 +23,21 @@ class Constraint:
         self._mask = np.empty(-(-vocabulary_size // 32), np.int32)
         self._computed = False
 
+    def begin(self) -> None:
+        """Find out what may come first, which is the dearest. Raises BadRequest as `restrict` does."""
+        if not self._computed:
+            self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
+            self._check()
+            np.bitwise_not(self._mask, out=self._mask)
+            self._computed = True
+
     def restrict(self, values: NDArray[np.float32]) -> None:
         """Set to minus infinity, in place, what may not come next; the end of the turn only where the grammar is satisfied.
 
         Raises:
             BadRequest: the grammar has become too large to follow.
         """
-        if not self._computed:
-            self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
-            self._check()
-            np.bitwise_not(self._mask, out=self._mask)
-            self._computed = True
+        self.begin()
         banned = np.unpackbits(self._mask.view(np.uint8), count=len(values), bitorder="little").view(np.bool_)
         np.putmask(values, banned, -np.inf)
 

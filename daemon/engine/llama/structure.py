@@ -1,27 +1,40 @@
 """From what a request asks of its reply (`response_format`, `tool_choice`) to a grammar, and to the constraint that holds the reply to it.
 
-Grammars are llguidance's: several of them refer to one another by `@name`, each in Lark or a JSON schema.
+Grammars are llguidance's: a list of which the first refers to the others by `@name`, each in Lark or a JSON schema. A reply that must
+be JSON while tools may be called as well is one or the other. A model that reasons may do so first; a reply is then held from there on.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import time
+from dataclasses import dataclass
 
 from llama_cpp import llama_cpp as native
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from daemon.engine.llama.constraint import Constraint
 from daemon.engine.llama.formats.base import ToolFormat
-from daemon.engine.llama.json_schema import prepared
-from daemon.engine.llama.vocabulary import Vocabulary
+from daemon.engine.llama.json_schema import parts, prepared
 from daemon.engine.llama.protocol import GenerateCall
+from daemon.engine.llama.schema_values import refused
+from daemon.engine.llama.tool_choice import allowed_tools, forced
+from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.errors import BadRequest
 from daemon.records import JSON, JSONObject
 
-_REPLY = "response_format"
-_CALLS = "tool_choice"
-_LIMITS = LLParserLimits(verbose_errors=False)
+_LARGEST_GRAMMAR = 1 << 20  # characters
+_SEARCH_S = 1.0  # for the part of a schema that does not compile
+_LIMITS = LLParserLimits(max_items_in_row=10_000, verbose_errors=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A schema of the request, and where it stands there."""
+
+    schema: JSON
+    path: str
 
 
 class Structures:
@@ -44,19 +57,76 @@ class Structures:
             BadRequest: a value that means nothing, a tool that is not there, or a schema that cannot be expressed; names the part.
         """
         reply = _reply_schema(call.response_format)
-        tools = _forced(call)
-        if reply is None and tools is None:
+        must = forced(call.tool_choice, call.tools)
+        if must:
+            reply = None
+        if reply is None and not must:
             return None
-        if tools is not None:
-            lark = format.call_grammar(_prepared_tools(tools), parallel=call.parallel_tool_calls)
-            return self._compiled(LLMatcher.grammar_from_lark(lark), _CALLS, format)
-        return self._compiled(json.dumps({"grammars": [{"json_schema": reply}]}), _REPLY, format)
+        tools = allowed_tools(call.tool_choice, call.tools)
+        grammars: list[JSONObject] = []
+        sources: list[_Part] = []
+        choices: list[str] = []
+        if reply is not None:
+            choices.append(f"{format.before_text} @reply")
+            grammars.append({"name": "reply", "json_schema": prepared(reply.schema, reply.path)})
+            sources.append(reply)
+        if tools:
+            ready, parameters = _prepared_tools(tools)
+            choices.append("@calls")
+            grammars.append({"name": "calls", "lark_grammar": format.call_grammar(ready, parallel=call.parallel_tool_calls)})
+            sources += parameters
+        before, rules = self._reasoning(format, prompt_end)
+        grammars.insert(0, {"lark_grammar": f"start: {before} body\nbody: {' | '.join(choices)}\n{rules}"})
+        text = json.dumps({"grammars": grammars})
+        if len(text) > _LARGEST_GRAMMAR:
+            raise BadRequest(f"{sources[0].path} and the other tools' parameters are too large together.", param=sources[0].path)
+        return self._compiled(text, format, sources)
 
-    def _compiled(self, grammar: str, param: str, format: ToolFormat) -> Constraint:
-        matcher = LLMatcher(self._tokenizer(format.markers), grammar, log_level=0, limits=_LIMITS)
-        if matcher.is_error():
-            raise BadRequest(f"{param} cannot be expressed: {matcher.get_error().splitlines()[0]}.", param=param)
-        return Constraint(matcher, param, self._vocabulary.size)
+    def _compiled(self, grammar: str, format: ToolFormat, sources: list[_Part]) -> Constraint:
+        matcher = self._matcher(grammar, format)
+        if not matcher.is_error():
+            constraint = Constraint(matcher, sources[0].path, self._vocabulary.size)
+            constraint.begin()
+            return constraint
+        deadline = time.monotonic() + _SEARCH_S
+        for source in sources:
+            self._find_fault(source.schema, source, format, deadline)
+        raise refused(sources[0].path, f"cannot be expressed as a grammar: {_reason(matcher)}")
+
+    def _find_fault(self, schema: JSON, source: _Part, format: ToolFormat, deadline: float) -> None:
+        """Raise the error of the innermost part of a schema that does not compile by itself."""
+        place = source.path
+        matcher = self._schema_matcher(schema, place, schema, format)
+        if not matcher.is_error():
+            return
+        found = True
+        while found and time.monotonic() < deadline:
+            found = False
+            for inner, name in parts(schema):
+                tried = self._schema_matcher(inner, f"{place}.{name}", source.schema, format)
+                if tried.is_error():
+                    schema, place, matcher, found = inner, f"{place}.{name}", tried, True
+                    break
+                if time.monotonic() > deadline:
+                    break
+        raise refused(place, f"cannot be expressed as a grammar: {_reason(matcher)}")
+
+    def _schema_matcher(self, schema: JSON, path: str, root: JSON, format: ToolFormat) -> LLMatcher:
+        return self._matcher(json.dumps({"grammars": [{"json_schema": prepared(schema, path, root)}]}), format)
+
+    def _matcher(self, grammar: str, format: ToolFormat) -> LLMatcher:
+        return LLMatcher(self._tokenizer(format.markers), grammar, log_level=0, limits=_LIMITS)
+
+    def _reasoning(self, format: ToolFormat, prompt_end: str) -> tuple[str, str]:
+        """What may come before the reply proper: a term, and the rules that it needs."""
+        opening, closing = format.reasoning
+        until = "think[lazy]: /(?s:.*)/ " + json.dumps(closing) + "\nTHINK_END: /[ \\n]{0,4}/\n"
+        if format.opens_reasoning(prompt_end):
+            return "think THINK_END", until
+        knows = len(self._vocabulary.tokenize(opening.strip(), special=True)) == 1  # else the model was not taught to reason
+        if knows and not prompt_end.rstrip().endswith(closing.strip()):
+            return f"({json.dumps(opening)} think THINK_END)?", until
+        return "", ""
 
     def _tokenizer(self, markers: tuple[str, ...]) -> LLTokenizer:
         """The vocabulary as llguidance wants it.
@@ -68,67 +138,50 @@ class Structures:
         return self._tokenizers[markers]
 
 
-def _reply_schema(wanted: JSONObject | None) -> JSONObject | None:
+def _reply_schema(wanted: JSONObject | None) -> _Part | None:
     """The JSON schema that `response_format` asks for."""
     kind = wanted.get("type", "text") if wanted is not None else "text"
     if wanted is None or kind == "text":
         return None
     if kind == "json_object":
-        return prepared({"type": "object"}, _REPLY)
+        return _Part({"type": "object"}, "response_format")
     if kind != "json_schema":
         raise BadRequest("response_format.type must be text, json_object or json_schema.", param="response_format.type")
     inner = wanted.get("json_schema")
     schema = inner.get("schema") if isinstance(inner, dict) else None
     if not isinstance(schema, dict):
         raise BadRequest("response_format.json_schema.schema must be an object.", param="response_format.json_schema.schema")
-    return prepared(schema, "response_format.json_schema.schema")
+    return _Part(schema, "response_format.json_schema.schema")
 
 
-def _forced(call: GenerateCall) -> tuple[JSONObject, ...] | None:
-    """The tools of which one must be called; None if none must."""
-    choice = call.tool_choice
-    if choice in ("auto", "none", None):
-        return None
-    if choice == "required":
-        if not call.tools:
-            raise BadRequest("tool_choice is required, but there are no tools.", param="tool_choice")
-        return tuple(call.tools)
-    name = _function_name(choice)
-    if name is None:
-        raise BadRequest('tool_choice must be auto, none, required or {"type": "function", "function": {"name": …}}.', param="tool_choice")
-    chosen = tuple(tool for tool in call.tools if _name(tool) == name)
-    if not chosen:
-        raise BadRequest(f"tool_choice names {name}, which is not among the tools.", param="tool_choice")
-    return chosen[:1]
-
-
-def _function_name(choice: JSON) -> str | None:
-    function = choice.get("function") if isinstance(choice, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    return name if isinstance(name, str) else None
-
-
-def _name(tool: JSONObject) -> str | None:
-    return _function_name(tool)
-
-
-def _prepared_tools(tools: tuple[JSONObject, ...]) -> tuple[JSONObject, ...]:
+def _prepared_tools(tools: dict[int, JSONObject]) -> tuple[tuple[JSONObject, ...], list[_Part]]:
+    """The tools with their parameters ready for a grammar, and the parameters as they came."""
     ready: list[JSONObject] = []
-    for index, tool in enumerate(tools):
+    sources: list[_Part] = []
+    for index, tool in tools.items():
         function = tool.get("function")
-        if isinstance(function, dict):
-            parameters = function.get("parameters")
-            schema = parameters if isinstance(parameters, dict) else {}
-            whole: JSONObject = {**function, "parameters": prepared({"type": "object", **schema}, f"tools.{index}.function.parameters")}
-            ready.append({**tool, "function": whole})
-    return tuple(ready)
+        if not isinstance(function, dict):
+            raise refused(f"tools.{index}.function", "must be an object")
+        path = f"tools.{index}.function.parameters"
+        parameters = function.get("parameters") or {"type": "object", "properties": {}}
+        if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
+            raise refused(path, "must be the schema of an object")
+        source = _Part({"type": "object", **parameters}, path)
+        ready.append({**tool, "function": {**function, "parameters": prepared(source.schema, path)}})
+        sources.append(source)
+    return tuple(ready), sources
+
+
+def _reason(matcher: LLMatcher) -> str:
+    """llguidance's first line; a regular expression's error has its reason in the last."""
+    lines = matcher.get_error().replace("<non-verbose/>", "").strip().splitlines()
+    return (lines[-1] if lines[0].startswith("regex parse error") else lines[0]).removeprefix("error: ") if lines else "unknown"
 
 
 def _tokenizer(vocabulary: Vocabulary, markers: tuple[str, ...]) -> LLTokenizer:
     pieces = [vocabulary.piece(token, special=True) for token in range(vocabulary.size)]
-    plain = {marker.encode() for marker in markers}
-    for token in vocabulary.control_tokens:
-        if pieces[token] not in plain:
+    for text, token in vocabulary.controls.items():
+        if text not in markers:
             pieces[token] = b"\xff" + pieces[token]  # llguidance's sign of a token that is no text
     tokenize = ctypes.cast(native._lib.llama_tokenize, ctypes.c_void_p).value
     ends = [token for token in range(vocabulary.size) if vocabulary.ends(token)]
