@@ -24,10 +24,3 @@ def test_verdicts_and_checks_are_those_of_the_suite() -> None:
     assert shown and {check for _, check in shown} <= {check.name for check in CHECKS}
     rows = {row.split("|")[1].strip().lower() for row in PAGE.split("| verdict | means |")[1].split("\n\n")[0].splitlines()[2:]}
     assert rows == {verdict.value for verdict in Verdict}
-
-
-def test_links_between_the_pages_lead_somewhere() -> None:
-    for page in [*DOCS.glob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page.name} links to {target}"
