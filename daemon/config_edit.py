@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import stat
+from pathlib import Path
 
 import yaml
 
 from daemon.errors import ConfigError
+from daemon.files import write_atomic
 
 _HINT = "Change engine.model in it by hand, then: reef down, reef up."
 
@@ -39,6 +42,24 @@ def with_model(text: str, model: str) -> str:
     if _said(_child(engine, "model")) != model or _said(_child(engine, "kind")) not in ("", "llama"):
         raise ConfigError("The settings file is written in a way that Reef cannot change by itself.", _HINT)
     return edited
+
+
+def write_model(config: Path, model: str) -> bool:
+    """Let the settings file name `model`; False if it does already.
+
+    Raises:
+        ConfigError, StorageError: it cannot be changed, and is as it was.
+    """
+    config = config.resolve()  # it may be a link into somebody's own repository
+    try:
+        text = config.read_text(encoding="utf-8") if config.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{config} cannot be read: {error}.", _HINT) from error
+    edited = with_model(text, model)
+    if edited == text:
+        return False
+    write_atomic(config, edited, stat.S_IMODE(config.stat().st_mode) if config.exists() else 0o600)
+    return True
 
 
 def _with_model(text: str, model: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from daemon.errors import DataError, NotFound, ReefError
 from daemon.gguf import GGUFHeader, read_header
-from daemon.models import EMBEDDED, TRAINABLE_ARCHITECTURES, embedded_model, model_id
+from daemon.models import EMBEDDED, TRAINABLE_ARCHITECTURES, embedded_file, embedded_model, model_id
 from daemon.paths import Home
 from daemon.records import JSONObject
 
@@ -87,6 +87,14 @@ def stored_models(home: Home) -> list[StoredModel]:
         found.append(describe(EMBEDDED, embedded_model()))
     files = sorted(home.models.glob("*.gguf")) if home.models.is_dir() else []
     return found + [describe(path.name, path) for path in files]
+
+
+def canonical(path: Path, home: Home) -> str:
+    """The name by which the settings know a model's file: one of `reef models`, else its path."""
+    for stored in sorted(home.models.glob("*.gguf")) if home.models.is_dir() else ():
+        if stored.resolve() == path.resolve():
+            return stored.name
+    return EMBEDDED if path.name == embedded_file() and path.resolve() == embedded_model().resolve() else str(path)
 
 
 def describe(name: str, path: Path) -> StoredModel:

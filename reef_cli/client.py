@@ -54,9 +54,9 @@ class Client:
         present = {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
         return self._ask("GET", f"{path}?{urlencode(present)}" if present else path, None, _scenario_header(scenario))
 
-    def post(self, path: str, body: JSONObject, scenario: str = "") -> JSONObject:
+    def post(self, path: str, body: JSONObject, scenario: str = "", *, timeout_s: float = _TIMEOUT_S) -> JSONObject:
         """`scenario` goes into a header, for the routes that have none in their path."""
-        return self._ask("POST", path, body, _scenario_header(scenario))
+        return self._ask("POST", path, body, _scenario_header(scenario), timeout_s)
 
     def delete(self, path: str) -> JSONObject:
         return self._ask("DELETE", path)
@@ -86,8 +86,15 @@ class Client:
         finally:
             connection.close()
 
-    def _ask(self, method: str, path: str, body: JSONObject | None = None, headers: Mapping[str, str] | None = None) -> JSONObject:
-        connection, response = self._send(method, path, body, headers or {}, _TIMEOUT_S)
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: JSONObject | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> JSONObject:
+        connection, response = self._send(method, path, body, headers or {}, timeout_s)
         try:
             parsed = json.loads(response.read() or b"{}")
         except (OSError, http.client.HTTPException, ValueError) as error:

@@ -10,8 +10,8 @@ import typer
 
 from daemon.errors import BadRequest, NotFound
 from daemon.paths import Home
-from reef_cli.output import size
-from reef_cli.progress import ProgressLine, bar
+from reef_cli.downloading import download
+from reef_cli.output import printable, size
 
 _REPOSITORY_FILE = re.compile(r"(?:hf:)?([\w.-]+/[\w.-]+/[\w./-]+\.gguf)")
 _QUESTION = """\
@@ -93,8 +93,7 @@ def prepare(choice: EngineChoice, home: Home) -> EngineChoice:
     from daemon.models import embedded_model
 
     if choice.model.startswith("hf:"):
-        print(f"Downloading {choice.model.removeprefix('hf:')} into {home.models}; it goes on where it stopped if you run this again.")
-        path = _download(choice.model.removeprefix("hf:"), home)
+        path = download(choice.model, home)
         choice = replace(choice, model=path.name)
     elif choice.model == "embedded":
         path = embedded_model()
@@ -103,19 +102,5 @@ def prepare(choice: EngineChoice, home: Home) -> EngineChoice:
         if not path.is_file():
             raise NotFound(f"There is no file {path}.", "Name a .gguf file that exists.")
     header = read_model(path)
-    print(f"Engine: {header.name or path.name} ({header.architecture}, {size(header.size_bytes)})")
+    print(f"Engine: {printable(header.name or path.name)} ({header.architecture}, {size(header.size_bytes)})")
     return choice
-
-
-def _download(name: str, home: Home) -> Path:
-    from daemon.model_pull import pull
-
-    line = ProgressLine()
-
-    def tell(done: int, total: int) -> None:
-        line.update(f"  {bar(done, total)} {size(done)} of {size(total) if total else '?'}")
-
-    try:
-        return pull(name, home, tell)
-    finally:
-        line.clear()

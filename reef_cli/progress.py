@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
+from collections.abc import Iterator
 
 
 class ProgressLine:
@@ -33,6 +36,25 @@ class ProgressLine:
         if self._moving and self._width:
             sys.stderr.write("\r" + " " * self._width + "\r")
             self._width = 0
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show that something goes on, and for how long, until the block ends."""
+    line, done, began = ProgressLine(), threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not done.wait(1.0):
+            line.update(f"{what} … {time.monotonic() - began:.0f} s")
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        line.clear()
 
 
 def bar(done: int, total: int, width: int = 24) -> str:

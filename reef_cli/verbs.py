@@ -32,6 +32,7 @@ VERBS = (
     Verb("demo", START, "Play the whole loop on real input, in a temporary home."),
     Verb("install", START, "Install a coding agent that works on the model that Reef serves."),
     Verb("doctor", START, "Check everything that Reef needs, and say what to type where something is missing."),
+    Verb("models", DAEMON, "List the models of this machine, download one, or serve another."),
     Verb("serve", DAEMON, "Run the daemon in the foreground."),
     Verb("up", DAEMON, "Start the daemon in the background."),
     Verb("down", DAEMON, "Stop the daemon in the background."),

@@ -157,10 +157,10 @@ async def test_a_model_that_cannot_answer_with_a_scenario_s_hints_changes_nothin
 
 
 async def test_settings_that_cannot_be_written_change_nothing(daemon: Running, made: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, content: bytes | str, mode: int = 0) -> None:
+    def full(config: Path, model: str) -> bool:
         raise StorageError("Cannot write it: No space left on device.", "Free disk space.")
 
-    monkeypatch.setattr(model_switch, "write_atomic", full)
+    monkeypatch.setattr(model_switch, "write_model", full)
     before = daemon.services.home.config.read_text()
     status, _ = await use(daemon)
     assert status == 507

@@ -121,7 +121,7 @@ def test_a_model_to_download_is_fetched_checked_and_named(reef, home, monkeypatc
     monkeypatch.setattr("daemon.model_pull.pull", pull)
     result = reef("init", "--engine", "owner/repo/tiny.gguf")
     assert result.code == 0, result.err
-    assert "Downloading owner/repo/tiny.gguf" in result.out
+    assert "Downloading owner/repo/tiny.gguf" in result.err
     assert load(home, None, {}, {}).config.engine == LlamaConfig(model="tiny.gguf")
 
 
