@@ -1,0 +1,184 @@
+"""Renders conversations in a process of their own (`render_worker`), and starts another when a template has brought it down."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from daemon.engine.llama.control_text import Piece
+from daemon.engine.llama.template import Conversation, TooLong
+from daemon.errors import BadRequest, DataError, EngineError
+from daemon.records import JSONObject
+
+_MODULE = "daemon.engine.llama.render_worker"
+_WALL_LIMIT_S = 30.0  # should the machine be so busy that the process does not come to its limit of computing time
+
+
+class _Ended(Exception):
+    """The process is gone; `at_limit`: its limit of time ended it."""
+
+    def __init__(self, *, at_limit: bool) -> None:
+        super().__init__(at_limit)
+        self.at_limit = at_limit
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSource:
+    """A chat template and the words that it shares with the vocabulary."""
+
+    source: str | None
+    begin_text: str = ""
+    end_text: str = ""
+    control_texts: tuple[str, ...] = ()
+
+    def as_json(self) -> JSONObject:
+        words = {"begin_text": self.begin_text, "end_text": self.end_text}
+        return {"source": self.source, **words, "control_texts": list(self.control_texts)}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one process that renders."""
+
+    cpu_limit_s: float = 3.0
+    """Computing time for one conversation, or for getting to know the template. The largest take some hundredths of it."""
+    memory_limit_bytes: int = 1 << 30
+    """Of its whole address space; a tenth of it is Python's own."""
+
+
+class Renderer:
+    """One process; calls from several threads wait for one another."""
+
+    def __init__(self, template: TemplateSource, limits: Limits | None = None) -> None:
+        self._template = template
+        self._limits = limits or Limits()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._knows_tools = False
+        self._examine = True
+
+    @property
+    def knows_tools(self) -> bool:
+        """Whether the template writes the request's tools; otherwise a prompt of ours does."""
+        return self._knows_tools
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start the process, compile and examine the template. Raises DataError if that fails."""
+        with self._lock:
+            self._start()
+
+    def render(self, conversation: Conversation) -> list[Piece]:
+        """The prompt in pieces.
+
+        Raises:
+            BadRequest: the template refuses this conversation, or takes too much time or memory over it.
+            TooLong: the prompt cannot fit.
+        """
+        request: JSONObject = {
+            "messages": list(conversation.messages),
+            "tools": list(conversation.tools),
+            "values": conversation.values,
+            "day": conversation.day.isoformat(),
+            "most_characters": conversation.most_characters,
+            "add_generation_prompt": conversation.add_generation_prompt,
+        }
+        with self._lock:
+            answer = self._answer(request)
+            if answer.get("ends"):
+                self.close()
+        if isinstance(characters := answer.get("too_long"), int):
+            raise TooLong(characters)
+        if "error" in answer:
+            param = answer.get("param")
+            raise BadRequest(str(answer["error"]), str(answer.get("hint", "")), param=param if isinstance(param, str) else None)
+        return [(str(piece[0]), piece[1] is True) for piece in _lists(answer.get("pieces"))]
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(OSError):
+                        stream.close()
+
+    def _start(self) -> None:
+        self.close()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", _MODULE],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "REEF_PARENT_PID": str(os.getpid())},
+            )
+        except OSError as error:
+            raise EngineError(f"The process for chat templates cannot be started: {error.strerror}.", "Try again in a moment.") from error
+        request = {**self._template.as_json(), **asdict(self._limits)}
+        try:
+            answer = self._ask({**request, "examine": self._examine})
+        except _Ended as ended:
+            if not self._examine or not ended.at_limit:
+                raise DataError("The model's chat template takes too much time or memory.", "Use another GGUF of this model.") from ended
+            # It may still do for most conversations: each request has the same limits.
+            self._examine = False
+            self._start()
+            return
+        if "error" in answer:
+            self.close()
+            raise DataError(str(answer["error"]), str(answer.get("hint", "")))
+        self._knows_tools = answer.get("knows_tools") is True
+
+    def _answer(self, request: JSONObject) -> JSONObject:
+        """Ask; once more if something else than the template brought the process down."""
+        for attempt in (1, 2):
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            try:
+                return self._ask(request)
+            except _Ended as ended:
+                if ended.at_limit or attempt == 2:
+                    reason = "The model's chat template takes too much time or memory for this conversation."
+                    raise BadRequest(reason, param="messages") from ended
+        raise EngineError("The process for chat templates gave no answer.", "Try again in a moment.")
+
+    def _ask(self, request: JSONObject) -> JSONObject:
+        """One message there, one back. Raises `_Ended`, and then the process is gone."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            raise _Ended(at_limit=False)
+        data = json.dumps(request, separators=(",", ":")).encode() + b"\n"
+        watch = threading.Timer(_WALL_LIMIT_S, process.send_signal, [signal.SIGPROF])
+        watch.daemon = True
+        watch.start()
+        try:
+            process.stdin.write(data)
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+        except (OSError, ValueError):  # a broken pipe, or no whole line
+            answer = None
+        finally:
+            watch.cancel()
+        if isinstance(answer, dict):
+            return answer
+        self.close()
+        name = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit code {process.returncode}"
+        sys.stderr.write(f"The process for chat templates ended with {name}.\n")
+        raise _Ended(at_limit=process.returncode == -signal.SIGPROF)
+
+
+def _lists(value: object) -> Iterator[list[object]]:
+    return (item for item in value if isinstance(item, list) and len(item) == 2) if isinstance(value, list) else iter(())
