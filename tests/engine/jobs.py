@@ -10,7 +10,27 @@ from daemon.engine.llama.sequence import Sequence
 from daemon.records import Sampling
 
 
-def greedy(number: int, prompt: list[int], lora: str | None, priority: Priority, max_tokens: int) -> Sequence:
+def greedy(
+    number: int,
+    prompt: list[int],
+    lora: str | None,
+    priority: Priority,
+    max_tokens: int,
+    *,
+    scenario: str = "",
+    session: str = "",
+    template: str = "",
+) -> Sequence:
     """A greedy sequence whose reply is plain text."""
-    sampler = Sampler(Sampling(temperature=0), prompt)
-    return Sequence(number, prompt, lora, priority, sampler=sampler, reply=ReplyText((), PlainParser()), max_tokens=max_tokens)
+    return Sequence(
+        number,
+        prompt,
+        lora,
+        priority,
+        sampler=Sampler(Sampling(temperature=0), prompt),
+        reply=ReplyText((), PlainParser()),
+        max_tokens=max_tokens,
+        scenario=scenario,
+        session=session,
+        template=template,
+    )

@@ -2,180 +2,154 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Rows
 from itertools import pairwise
-from pathlib import Path
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from daemon.engine.base import Priority
-from daemon.engine.llama.loras import LoadedLoRAs
-from daemon.engine.llama.model import MIN_PIECE, LoRAHandle, Row
-from daemon.engine.llama.scheduler import LORA_TURN_STEPS, Scheduler
-from daemon.engine.llama.sequence import Score, Sequence
-from daemon.errors import EngineError
-from tests.engine.jobs import greedy
-
-SIZE = 300
-
-
-class FakeModel:
-    """The next token is the last one plus one; keeps the calls, and checks that positions continue."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[list[Row], LoRAHandle | None]] = []
-        self.cells: dict[int, int] = {}
-        self.broken = False
-        self._loaded = 0
-
-    def decode(self, rows: Rows[Row], lora: LoRAHandle | None) -> NDArray[np.float32]:
-        if self.broken:
-            self.broken = False
-            raise EngineError("broken")
-        self.calls.append((list(rows), lora))
-        for row in rows:
-            assert row.position == self.cells.get(row.slot, 0)
-            self.cells[row.slot] = row.position + 1
-        logits = np.zeros((sum(row.wants_logits for row in rows), SIZE), np.float32)
-        for index, row in enumerate(row for row in rows if row.wants_logits):
-            logits[index, (row.token + 1) % SIZE] = 20.0
-        return logits
-
-    def truncate(self, slot: int, length: int) -> int:
-        self.cells[slot] = length
-        return length
-
-    def piece(self, token: int, *, special: bool = False) -> bytes:
-        return b"x"
-
-    def ends(self, token: int) -> bool:
-        return False
-
-    def load_lora(self, path: Path) -> LoRAHandle:
-        self._loaded += 1
-        return LoRAHandle(self._loaded)
-
-    def free_lora(self, lora: LoRAHandle) -> None: ...
+from daemon.engine.llama.fair_queue import QUEUE_LIMIT
+from daemon.engine.llama.model import MIN_PIECE
+from daemon.engine.llama.sequence import Embedding, Score
+from daemon.engine.llama.turns import TURN_STEPS
+from daemon.errors import Busy
+from tests.engine.scheduling import Scheduling, prompt
 
 
 @pytest.fixture
-def model() -> FakeModel:
-    return FakeModel()
+def scheduling() -> Scheduling:
+    return Scheduling()
 
 
-@pytest.fixture
-def scheduler(model: FakeModel) -> Scheduler:
-    loras = LoadedLoRAs(model)
-    loras.load("lora", Path("x"))
-    return Scheduler(model, model, loras, streams=2)
+def test_all_finish_and_each_once(scheduling: Scheduling) -> None:
+    jobs = [scheduling.ask(prompt(number), lora=number % 2) for number in range(6)]
+    jobs.append(scheduling.ask(prompt(6), priority=Priority.EVALUATION))
+    scheduling.run()
+    for job in jobs:
+        assert scheduling.kinds(job).count("finished") == 1 and scheduling.kinds(job)[-1] == "finished"
 
 
-def sequence(number: int, length: int = 10, tokens: int = 5, lora: str | None = None, priority: Priority = Priority.LIVE) -> Sequence:
-    return greedy(number, [(number + index) % SIZE for index in range(length)], lora, priority, tokens)
-
-
-def run(scheduler: Scheduler, steps: int = 500) -> dict[int, list[str]]:
-    """What each id was sent, until nothing is left to do."""
-    seen: dict[int, list[str]] = {}
-    for _ in range(steps):
-        for message in scheduler.step():
-            number = message["id"]
-            assert isinstance(number, int)
-            seen.setdefault(number, []).append(str(message["type"]))
-        if not scheduler.active and not scheduler.queued:
-            break
-    return seen
-
-
-def test_all_finish_and_each_once(scheduler: Scheduler) -> None:
-    for number in range(6):
-        scheduler.submit(sequence(number, lora="lora" if number % 2 else None))
-    scheduler.submit(sequence(6, priority=Priority.EVALUATION))
-    seen = run(scheduler)
-    assert sorted(seen) == list(range(7))
-    assert all(kinds.count("finished") == 1 and kinds[-1] == "finished" for kinds in seen.values())
-
-
-def test_a_call_holds_one_lora_and_turns_last_some_steps(scheduler: Scheduler, model: FakeModel) -> None:
-    scheduler.submit(sequence(0, tokens=40))
-    scheduler.submit(sequence(1, tokens=40, lora="lora"))
-    run(scheduler)
-    used = [lora for _, lora in model.calls]
+def test_a_call_holds_one_lora_and_turns_last_some_steps(scheduling: Scheduling) -> None:
+    scheduling.ask(prompt(0), 40)
+    scheduling.ask(prompt(1), 40, lora=1)
+    scheduling.run()
+    used = [lora for _, lora in scheduling.model.calls]
     changes = sum(left != right for left, right in pairwise(used))
-    assert changes <= len(used) // LORA_TURN_STEPS + 2
+    assert changes <= len(used) // TURN_STEPS + 3
 
 
-def test_a_long_prompt_is_read_between_the_steps_of_a_running_stream(scheduler: Scheduler, model: FakeModel) -> None:
-    scheduler.submit(sequence(0, tokens=100))
-    scheduler.step()
-    scheduler.submit(sequence(50, length=1000, tokens=1))
-    run(scheduler)
-    slots = [rows[0].slot for rows, _ in model.calls]
+def test_a_new_lora_is_read_and_says_its_first_token_whoever_has_the_turn(scheduling: Scheduling) -> None:
+    scheduling.ask(prompt(0), 60)
+    for _ in range(3):
+        scheduling.step()
+    job = scheduling.ask(prompt(1), 5, lora=1)
+    scheduling.step()
+    assert job.completion, "the first token waits for the turn of the LoRA"
+    scheduling.run()
+
+
+def test_a_long_prompt_is_read_between_the_steps_of_a_running_stream(scheduling: Scheduling) -> None:
+    scheduling.ask(prompt(0), 200)
+    scheduling.step()
+    scheduling.ask(prompt(50, 1000), 1)
+    scheduling.run()
+    calls = scheduling.model.calls
+    slots = [rows[0].slot for rows, _ in calls]
     flowing = slots[: len(slots) - slots[::-1].index(0)]
-    assert all(0 in pair for pair in pairwise(flowing[1:]))  # never two pieces without a token of the stream between
-    assert all(len(rows) >= MIN_PIECE for rows, _ in model.calls if rows[0].slot == 1)
-    assert sum(len(rows) for rows, _ in model.calls if rows[0].slot == 1) == 1000
+    assert all(0 in pair for pair in pairwise(flowing[1:])), "two pieces without a token of the stream between"
+    assert all(len(rows) >= MIN_PIECE for rows, _ in calls if rows[0].slot == 1)
+    assert sum(len(rows) for rows, _ in calls if rows[0].slot == 1) == 1000
 
 
-def test_live_goes_before_evaluation_and_evaluation_before_runs(scheduler: Scheduler) -> None:
+def test_live_goes_before_evaluation_and_evaluation_before_runs_at_every_token(scheduling: Scheduling) -> None:
     order: list[int] = []
-    scheduler.submit(sequence(3, tokens=20, priority=Priority.RUN))
-    scheduler.submit(sequence(2, tokens=20, priority=Priority.EVALUATION))
-    scheduler.step()
-    scheduler.submit(sequence(1, tokens=20))
+    run = scheduling.ask(prompt(3), 20, priority=Priority.RUN)
+    scheduling.step()
+    evaluation = scheduling.ask(prompt(2), 20, priority=Priority.EVALUATION)
+    scheduling.step()
+    live = scheduling.ask(prompt(1), 20)
     for _ in range(300):
-        order += [m["id"] for m in scheduler.step() if m["type"] == "finished" and isinstance(m["id"], int)]
-    assert order == [1, 2, 3]
+        order += [message["id"] for message in scheduling.step() if message["type"] == "finished" and isinstance(message["id"], int)]
+    assert order == [live.id, evaluation.id, run.id]
 
 
-def test_evaluation_is_computed_alone(scheduler: Scheduler, model: FakeModel) -> None:
-    for number in range(3):
-        scheduler.submit(sequence(number, tokens=4, priority=Priority.EVALUATION))
-    run(scheduler)
-    assert all(len({row.slot for row in rows}) == 1 for rows, _ in model.calls)
+def test_evaluation_is_computed_alone_and_never_on_cells_of_generated_tokens(scheduling: Scheduling) -> None:
+    asked = prompt(1, 100)
+    first = scheduling.ask(asked, 50, priority=Priority.EVALUATION)
+    scheduling.ask(prompt(2), 4, priority=Priority.EVALUATION)
+    scheduling.run()
+    assert all(len({row.slot for row in rows}) == 1 for rows, _ in scheduling.model.calls)
+    again = scheduling.ask([*asked, *first.completion, *prompt(3)], priority=Priority.EVALUATION)
+    scheduling.run()
+    assert again.cached == len(asked)
 
 
-def test_a_cancelled_place_is_free_at_once(scheduler: Scheduler) -> None:
-    for number in range(3):
-        scheduler.submit(sequence(number, tokens=100))
+def test_a_cancelled_place_is_free_at_once(scheduling: Scheduling) -> None:
+    jobs = [scheduling.ask(prompt(number), 100) for number in range(3)]
     for _ in range(4):
-        scheduler.step()
-    assert (scheduler.active, scheduler.queued) == (2, 1)
-    scheduler.cancel(0)
-    scheduler.step()
-    assert (scheduler.active, scheduler.queued) == (2, 0)
-    scheduler.cancel(2)
-    scheduler.cancel(1)
-    scheduler.cancel(99)
-    assert scheduler.active == 0
+        scheduling.step()
+    assert (scheduling.scheduler.active, scheduling.scheduler.queued) == (2, 1)
+    scheduling.scheduler.cancel(jobs[0].id)
+    scheduling.step()
+    assert (scheduling.scheduler.active, scheduling.scheduler.queued) == (2, 0)
+    for number in (2, 1, 99):
+        scheduling.scheduler.cancel(number)
+    assert scheduling.scheduler.active == 0
 
 
-def test_a_second_turn_reads_only_what_is_new(scheduler: Scheduler, model: FakeModel) -> None:
-    scheduler.submit(sequence(0, length=100, tokens=5))
-    run(scheduler)
-    before = len(model.calls)
-    scheduler.submit(sequence(0, length=120, tokens=1))
-    run(scheduler)
-    assert sum(len(rows) for rows, _ in model.calls[before:]) == 120 - 104
+def test_a_failed_batch_ends_its_requests_and_no_others(scheduling: Scheduling) -> None:
+    failed = [scheduling.ask(prompt(number, 80), 50) for number in range(2)]
+    while not all(job.completion for job in failed):
+        scheduling.step()
+    scheduling.model.broken = True
+    later = [scheduling.ask(prompt(number, 90), 5) for number in (0, 1, 2)]
+    while scheduling.scheduler.active or scheduling.scheduler.queued:
+        scheduling.step()
+    assert {scheduling.kinds(job)[-1] for job in failed} == {"error"}
+    for job in later:
+        assert scheduling.kinds(job)[-1] == "finished"
+        scheduling.check(job)
 
 
-def test_a_failed_batch_ends_its_requests_and_no_others(scheduler: Scheduler, model: FakeModel) -> None:
-    scheduler.submit(sequence(0))
-    scheduler.submit(sequence(1))
-    for _ in range(4):
-        scheduler.step()
-    model.broken = True
-    scheduler.submit(sequence(2))
-    seen = run(scheduler)
-    assert seen[0][-1] == seen[1][-1] == "error"
-    assert seen[2][-1] == "finished"
+def test_the_queue_is_bounded_one_scenario_leaves_room_for_others_and_says_when_to_come_again() -> None:
+    scheduling = Scheduling(streams=1)
+    accepted = 0
+    with pytest.raises(Busy) as refused:
+        for accepted in range(QUEUE_LIMIT + 1):
+            scheduling.ask(prompt(accepted), scenario="greedy")
+    assert QUEUE_LIMIT // 2 <= accepted < QUEUE_LIMIT
+    assert 1 <= refused.value.retry_after_s <= 60
+    scheduling.ask(prompt(1), scenario="other")
+    scheduling.ask(prompt(1), priority=Priority.EVALUATION, scenario="greedy")
 
 
-def test_scores_are_log_probabilities_of_the_text_itself(scheduler: Scheduler) -> None:
-    job = Score(1, [5, 6, 7, 100], None, Priority.EVALUATION)
-    scheduler.submit(job)
-    run(scheduler)
-    assert job.values[:2] == pytest.approx([0, 0], abs=1e-4)
-    assert job.values[2] < -15
+def test_scenarios_take_turns_and_within_one_its_sessions() -> None:
+    scheduling = Scheduling(streams=1)
+    for session in ("a", "a", "a", "b"):
+        scheduling.ask(prompt(1), 1, scenario="busy", session=session)
+    scheduling.ask(prompt(1), 1, scenario="other")
+    order = [message["id"] for _ in range(20) for message in scheduling.step() if message["type"] == "finished"]
+    assert order == [0, 4, 3, 1, 2]
+
+
+def test_scores_are_log_probabilities_of_the_text_itself(scheduling: Scheduling) -> None:
+    reply = scheduling.ask(prompt(1), 3)
+    scheduling.run()
+    job = Score(100, [*reply.prompt, *reply.completion, 7], None, Priority.EVALUATION)
+    scheduling.submit(job)
+    while scheduling.scheduler.active or scheduling.scheduler.queued:
+        scheduling.step()
+    assert job.values[-4:-1] == pytest.approx([0, 0, 0], abs=1e-4)
+    assert job.values[-1] < -15
+
+
+def test_vectors_are_made_between_steps_and_leave_no_cells_behind(scheduling: Scheduling) -> None:
+    stream = scheduling.ask(prompt(0), 60)
+    scheduling.step()
+    job = Embedding(100, [prompt(1, 300), prompt(2, 3)], "mean")
+    scheduling.submit(job)
+    scheduling.run()
+    assert len(job.vectors) == 2
+    assert all(sum(value * value for value in vector) == pytest.approx(1, abs=1e-5) for vector in job.vectors)
+    assert len(stream.completion) == 60
+    assert scheduling.ask(prompt(1, 310)).cached == 0
+    scheduling.run()

@@ -1,23 +1,31 @@
-"""The worker's front desk: reads the daemon's messages, renders and tokenises, and hands the main thread what is to be computed.
+"""The worker's front desk: reads the daemon's messages, prepares requests, and hands the main thread what is to be computed.
 
-It has a thread of its own, so that a long prompt being split, or a LoRA being verified, holds up no running stream.
+Reading and preparing have threads of their own: a long prompt being split, or a LoRA being verified, holds up no running stream,
+no other request, and not the word that a client has hung up.
 """
 
 from __future__ import annotations
 
+import json
+import threading
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
+from queue import PriorityQueue, SimpleQueue
 from typing import TypeAlias
 
 from pydantic import ValidationError
 
 from daemon.child_main import send
+from daemon.engine.base import Priority
+from daemon.engine.llama.formats.base import Parser
 from daemon.engine.llama.formats.plain import PlainParser
 from daemon.engine.llama.lora_file import check_lora_file
+from daemon.engine.llama.loras import LoadedLoRAs
+from daemon.engine.llama.prompts import STACK_BYTES, Prompt, Prompts
 from daemon.engine.llama.protocol import (
+    EmbedCall,
     GenerateCall,
     LoadCall,
     LoRAFile,
@@ -30,18 +38,19 @@ from daemon.engine.llama.protocol import (
 )
 from daemon.engine.llama.reply import ReplyText
 from daemon.engine.llama.sampling import Sampler, check_sampling
-from daemon.engine.llama.sequence import Job, Score, Sequence
-from daemon.engine.llama.template import ChatTemplate
+from daemon.engine.llama.sequence import POOLING, Embedding, Job, Score, Sequence
+from daemon.engine.llama.structure import Structures
 from daemon.engine.llama.vocabulary import Vocabulary
-from daemon.errors import BadRequest, ContextOverflow, EngineError, ReefError
+from daemon.errors import BadRequest, EngineError, ReefError, Unsupported
 from daemon.gguf import GGUFHeader
 from daemon.records import JSONObject
 
 
 @dataclass(frozen=True, slots=True)
 class Submit:
+    """Its LoRA is loaded, and counted as used by it."""
+
     job: Job
-    lora: LoRAFile | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,8 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Load:
+    """It is loaded, and counted as used by this."""
+
     id: int
     lora: LoRAFile
 
@@ -69,54 +80,113 @@ class Stop:
 Command: TypeAlias = Submit | Cancel | Load | Unload | Stop
 
 
+_PREPARING_THREADS = 2
+
+
+@dataclass(order=True, slots=True)
+class _Waiting:
+    """A message to be prepared: live requests first, then in the order that they came."""
+
+    priority: int
+    number: int  # of all messages
+    message: JSONObject = field(compare=False)
+
+
 class Intake:
     """Turns messages into commands; answers itself what needs no computing."""
 
     def __init__(
-        self, header: GGUFHeader, vocabulary: Vocabulary, template: ChatTemplate, context_tokens: int, commands: SimpleQueue[Command]
+        self,
+        header: GGUFHeader,
+        vocabulary: Vocabulary,
+        prompts: Prompts,
+        structures: Structures,
+        loras: LoadedLoRAs,
+        commands: SimpleQueue[Command],
+        context_tokens: int,
     ) -> None:
         self._header = header
         self._vocabulary = vocabulary
-        self._template = template
-        self._context_tokens = context_tokens
+        self._prompts = prompts
+        self._structures = structures
+        self._loras = loras
         self._commands = commands
+        self._context_tokens = context_tokens
         self._checked: set[tuple[str, Path]] = set()
+        self._waiting: PriorityQueue[_Waiting] = PriorityQueue()
+        self._open: dict[int, bool] = {}  # calls that are prepared or wait for it; whether they were cancelled
+        self._lock = threading.Lock()
+        self._structure_lock = threading.Lock()
 
     def run(self, messages: Iterator[JSONObject]) -> None:
         """Until there are no more. Whatever goes wrong with a message ends its call with an error, and touches no other call."""
-        for message in messages:
+        size = threading.stack_size(STACK_BYTES)
+        for index in range(_PREPARING_THREADS):
+            threading.Thread(target=self._prepare_all, name=f"intake-{index}", daemon=True).start()
+        threading.stack_size(size)
+        for count, message in enumerate(messages):
             call = message.get("id")
             number = call if isinstance(call, int) else -1
-            try:
-                self._handle(str(message.get("type")), {key: value for key, value in message.items() if key != "type"}, number)
-            except ReefError as error:
-                send(error_to_json(number, error))
-            except ValidationError as error:
-                first = error.errors()[0]
-                field = ".".join(str(part) for part in first["loc"])
-                send(error_to_json(number, BadRequest(f"{field}: {first['msg']}.", param=field)))
-            except Exception:  # noqa: BLE001 - the top of this thread, which runs the model's own template
-                traceback.print_exc()
-                send(error_to_json(number, EngineError("The engine could not prepare this request.", "Its log, engine.log, says why.")))
+            if message.get("type") == "cancel":
+                self._cancel(number)
+                continue
+            with self._lock:
+                self._open[number] = False
+            priority = message.get("priority")
+            self._waiting.put(_Waiting(priority if isinstance(priority, int) else int(Priority.LIVE), count, message))
         self._commands.put(Stop())
+
+    def _cancel(self, number: int) -> None:
+        with self._lock:
+            if number in self._open:
+                self._open[number] = True
+                return
+        self._commands.put(Cancel(number))
+
+    def _prepare_all(self) -> None:
+        while True:
+            message = self._waiting.get().message
+            call = message.get("id")
+            number = call if isinstance(call, int) else -1
+            with self._lock:
+                cancelled = self._open.get(number, False)
+            if not cancelled:
+                self._prepare(message, number)
+            with self._lock:
+                cancelled = self._open.pop(number, False)
+            if cancelled:
+                self._commands.put(Cancel(number))
+
+    def _prepare(self, message: JSONObject, number: int) -> None:
+        try:
+            self._handle(str(message.get("type")), {key: value for key, value in message.items() if key != "type"}, number)
+        except ReefError as error:
+            send(error_to_json(number, error))
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"])
+            send(error_to_json(number, BadRequest(f"{name}: {first['msg']}.", param=name)))
+        except Exception:  # noqa: BLE001 - the top of these threads, which must go on
+            traceback.print_exc()
+            send(error_to_json(number, EngineError("The engine could not prepare this request.", "Its log, engine.log, says why.")))
 
     def _handle(self, kind: str, body: JSONObject, number: int) -> None:
         if kind == "generate":
             self._generate(GenerateCall.model_validate(body))
-        elif kind == "cancel":
-            self._commands.put(Cancel(number))
         elif kind == "score":
             self._score(ScoreCall.model_validate(body))
+        elif kind == "embed":
+            self._embed(EmbedCall.model_validate(body))
         elif kind == "tokenize":
             text = TokenizeCall.model_validate(body)
             send({"type": "result", "id": number, "value": list(self._vocabulary.tokenize(text.text, special=text.special))})
         elif kind == "render":
             call = RenderCall.model_validate(body)
-            tokens = self._render(call.messages, call.tools, call.add_generation_prompt)
-            send({"type": "result", "id": number, "value": list(tokens)})
+            prompt = self._prompts.of_conversation(call.messages, call.tools, add_generation_prompt=call.add_generation_prompt)
+            send({"type": "result", "id": number, "value": list(prompt.tokens)})
         elif kind == "load_lora":
             load = LoadCall.model_validate(body)
-            self._check(load.lora)
+            self._acquire(load.lora)
             self._commands.put(Load(number, load.lora))
         elif kind == "unload_lora":
             self._commands.put(Unload(number, UnloadCall.model_validate(body).lora_id))
@@ -128,57 +198,67 @@ class Intake:
             raise BadRequest("max_tokens must be at least 1.", param="max_tokens")
         sampling = sampling_from_json(call.sampling)
         check_sampling(sampling, self._vocabulary.size, call.top_logprobs)
-        prompt = self._render(call.messages, call.tools, True)
-        self._fits(len(prompt) + 1)
-        room = self._context_tokens - len(prompt)
-        self._check(call.lora)
+        prompt = self._prompt(call)
+        self._prompts.fits(len(prompt.tokens) + 1)
+        room = self._context_tokens - len(prompt.tokens)
+        with self._structure_lock:
+            constraint = self._structures.constraint(call, prompt.format, prompt.end)
+        sampler = Sampler(sampling, prompt.tokens, constraint=constraint, top_logprobs=call.top_logprobs, pieces=self._vocabulary)
         job = Sequence(
             call.id,
-            prompt,
+            prompt.tokens,
             call.lora.id if call.lora else None,
             call.priority,
-            sampler=Sampler(sampling, prompt, top_logprobs=call.top_logprobs, pieces=self._vocabulary),
-            reply=ReplyText(sampling.stop, PlainParser()),
+            sampler=sampler,
+            reply=ReplyText(sampling.stop, _parser(call, prompt)),
             max_tokens=min(room, call.max_tokens or room),
             scenario=call.scenario,
             session=call.session,
+            markers=self._vocabulary.markers(prompt.format.markers) if call.text is None else {},
+            template=json.dumps(call.template_values, sort_keys=True),
         )
-        self._commands.put(Submit(job, call.lora))
+        self._acquire(call.lora)
+        self._commands.put(Submit(job))
+
+    def _prompt(self, call: GenerateCall) -> Prompt:
+        if call.text is not None:
+            return self._prompts.of_text(call.text, call.suffix)
+        if call.suffix is not None:
+            raise BadRequest("suffix goes with a text, not with messages.", param="suffix")
+        return self._prompts.of_conversation(call.messages, call.tools, call.template_values, call.session)
 
     def _score(self, call: ScoreCall) -> None:
         if not call.tokens:
             raise BadRequest("There are no tokens to score.", param="tokens")
         if any(not 0 <= token < self._vocabulary.size for token in call.tokens):
             raise BadRequest(f"tokens must be between 0 and {self._vocabulary.size - 1}.", param="tokens")
-        self._fits(len(call.tokens))
-        self._check(call.lora)
-        self._commands.put(Submit(Score(call.id, call.tokens, call.lora.id if call.lora else None, call.priority), call.lora))
+        self._prompts.fits(len(call.tokens))
+        self._acquire(call.lora)
+        self._commands.put(Submit(Score(call.id, call.tokens, call.lora.id if call.lora else None, call.priority)))
 
-    def _fits(self, wanted: int, words: str = "") -> None:
-        if wanted > self._context_tokens:
-            raise ContextOverflow(
-                f"This model's maximum context length is {self._context_tokens} tokens, however you requested {words}{wanted} tokens.",
-                "Shorten the conversation, or raise engine.context.",
-                param="messages",
-            )
+    def _embed(self, call: EmbedCall) -> None:
+        pooling = POOLING.get(self._header.integer(f"{self._header.architecture}.pooling_type"))
+        if pooling is None:
+            raise Unsupported("This model cannot make embeddings.", "Serve a model that pools, or name another server as the engine.")
+        texts = [self._vocabulary.tokenize(text, begin=True) for text in call.texts]
+        if not texts or not all(texts):
+            raise BadRequest("There is no text to make a vector of.", param="input")
+        self._prompts.fits(max(map(len, texts)))
+        self._commands.put(Submit(Embedding(call.id, texts, pooling)))
 
-    def _render(self, messages: list[JSONObject], tools: list[JSONObject], add_generation_prompt: bool) -> list[int]:
-        if not messages:
-            raise BadRequest("messages must not be empty.", param="messages")
-        tokens: list[int] = []
-        pieces = self._template.render(messages, tools, add_generation_prompt=add_generation_prompt)
-        # Splitting megabytes that cannot fit would hold up every other request.
-        self._fits(sum(len(text) for text, _ in pieces) // self._vocabulary.longest_piece_bytes, "at least ")
-        for index, (text, special) in enumerate(pieces):
-            begin = index == 0 and not self._template.starts_itself(text)
-            tokens += self._vocabulary.tokenize(text, begin=begin, special=special)
-        if not tokens:
-            raise BadRequest("The conversation renders to an empty prompt.", param="messages")
-        return tokens
-
-    def _check(self, lora: LoRAFile | None) -> None:
-        """Verify a LoRA once; its id is the hash of its content."""
-        if lora is None or (lora.id, lora.path) in self._checked:
+    def _acquire(self, lora: LoRAFile | None) -> None:
+        """Verify a LoRA once, as its id is the hash of its content; have it loaded, and count the use. The last step before `put`."""
+        if lora is None:
             return
-        check_lora_file(lora.path, self._header)
-        self._checked.add((lora.id, lora.path))
+        if (lora.id, lora.path) not in self._checked:
+            check_lora_file(lora.path, self._header)
+            self._checked.add((lora.id, lora.path))
+        self._loras.acquire(lora.id, lora.path)
+
+
+def _parser(call: GenerateCall, prompt: Prompt) -> Parser:
+    """A text that goes on is all text. With tool_choice "none" the tools are in the prompt, which begins as before, but none is called."""
+    if call.text is not None:
+        return PlainParser()
+    tools = () if call.tool_choice == "none" else tuple(call.tools)
+    return prompt.format.parser(tools, prompt.end)

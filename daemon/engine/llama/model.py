@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NewType
 
@@ -12,6 +13,7 @@ import numpy as np
 from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
+from daemon.engine.llama.batch import BATCH_TOKENS, Batch, Row
 from daemon.engine.llama.protocol import WorkerSettings
 from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.errors import DataError, EngineError
@@ -19,21 +21,10 @@ from daemon.errors import DataError, EngineError
 LoRAHandle = NewType("LoRAHandle", int)
 """The address of a loaded LoRA."""
 
-BATCH_TOKENS = 512
-"""The most tokens that one decode call takes."""
-
 MIN_PIECE = 8
 """A prompt is read in pieces of at least so many tokens: smaller ones are computed by other kernels, with slightly other results."""
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One token of a decode call."""
-
-    token: int
-    position: int
-    slot: int
-    wants_logits: bool
+_VIEWS = 64
 
 
 class LlamaModel:
@@ -50,6 +41,7 @@ class LlamaModel:
         if not self._model:
             raise DataError(f"llama.cpp cannot load {settings.model}.", "Its log says why; the file's architecture may be too new.")
         self.vocabulary = Vocabulary(self._model)
+        self._width = int(native.llama_model_n_embd(self._model))
         context = native.llama_context_default_params()
         context.n_ctx = settings.context_tokens * slots
         context.n_seq_max = slots
@@ -61,13 +53,20 @@ class LlamaModel:
             # prompt's cells hold does not depend on how it was cut (see MIN_PIECE), and long contexts are faster.
             context.flash_attn_type = native.LLAMA_FLASH_ATTN_TYPE_DISABLED
         context.no_perf = True
+        context.pooling_type = native.LLAMA_POOLING_TYPE_NONE  # see `embed`: a model that pools must still give logits
         self._context = native.llama_init_from_model(self._model, context)
         if not self._context:
             raise EngineError("There is not enough memory for the model's context.", "Set engine.context or engine.streams lower.")
         self.context_tokens = min(settings.context_tokens, int(native.llama_n_ctx_seq(self._context)))
         self._memory = native.llama_get_memory(self._context)
-        self._batch = native.llama_batch_init(BATCH_TOKENS, 0, 1)
+        self._batch = Batch()
+        self._outputs: dict[tuple[int, int, int], NDArray[np.float32]] = {}  # views that were made before
         self._lora: LoRAHandle | None = None
+        self._registry = threading.Lock()  # of llama.cpp's list of a model's LoRAs, which it reads after a change of LoRA
+        self._replans = True  # llama.cpp plans anew at the next decode call
+        # A layer that keeps only a window, or one running state, leaves out of a saved state what a shorter beginning would need.
+        whole = native.llama_model_is_recurrent(self._model) or native.llama_model_is_hybrid(self._model)
+        self.cuts_states = not whole and native.llama_model_n_swa(self._model) == 0
 
     def decode(self, rows: Sequence[Row], lora: LoRAHandle | None) -> NDArray[np.float32]:
         """Compute one batch, all of it under one LoRA.
@@ -78,22 +77,39 @@ class LlamaModel:
         Raises:
             EngineError: llama.cpp refused the batch; the slots in it hold unknown cells.
         """
+        wanted = self._compute(rows, lora)
+        return self._view(native.llama_get_logits(self._context) if wanted else None, wanted, self.vocabulary.size)
+
+    def embed(self, rows: Sequence[Row]) -> NDArray[np.float32]:
+        """As `decode` on the base model, for the last layer's vectors: shape (wanted, width)."""
+        native.llama_set_embeddings(self._context, True)
+        try:
+            wanted = self._compute(rows, None)
+            return self._view(native.llama_get_embeddings(self._context) if wanted else None, wanted, self._width)
+        finally:
+            native.llama_set_embeddings(self._context, False)
+
+    def _compute(self, rows: Sequence[Row], lora: LoRAHandle | None) -> int:
+        """Returns how many rows want an output."""
+        wanted = self._batch.fill(rows)
         self._use(lora)
-        batch = self._batch
-        for index, row in enumerate(rows):
-            batch.token[index] = row.token
-            batch.pos[index] = row.position
-            batch.n_seq_id[index] = 1
-            batch.seq_id[index][0] = row.slot
-            batch.logits[index] = row.wants_logits
-        batch.n_tokens = len(rows)
-        status = native.llama_decode(self._context, batch)
+        # After a change of LoRA llama.cpp plans anew, by all LoRAs that there are: none may be added meanwhile.
+        with self._registry if self._replans else contextlib.nullcontext():
+            status = native.llama_decode(self._context, self._batch.native)
+            self._replans = False
         if status != 0:
             raise EngineError(f"llama.cpp could not compute a batch (status {status}).", "Send the request again.")
-        wanted = sum(row.wants_logits for row in rows)
-        if not wanted:
-            return np.empty((0, self.vocabulary.size), np.float32)
-        return np.ctypeslib.as_array(native.llama_get_logits(self._context), shape=(wanted, self.vocabulary.size))
+        return wanted
+
+    def _view(self, pointer: ctypes._Pointer[ctypes.c_float] | None, rows: int, width: int) -> NDArray[np.float32]:
+        if not pointer or not rows:
+            return np.empty((0, width), np.float32)
+        key = (ctypes.addressof(pointer.contents), rows, width)
+        if key not in self._outputs:
+            if len(self._outputs) > _VIEWS:
+                self._outputs.clear()
+            self._outputs[key] = np.ctypeslib.as_array(pointer, shape=(rows, width))
+        return self._outputs[key]
 
     def _use(self, lora: LoRAHandle | None) -> None:
         if lora == self._lora:
@@ -105,18 +121,39 @@ class LlamaModel:
             status = native.llama_set_adapters_lora(self._context, handles, 1, (ctypes.c_float * 1)(1.0))
         if status != 0:
             raise EngineError("llama.cpp could not apply the LoRA.", "Send the request again.")
-        self._lora = lora
+        self._lora, self._replans = lora, True
 
     def truncate(self, slot: int, length: int) -> int:
-        """Drop a slot's cells from position `length` on. Returns how many stay: 0 where the model cannot drop a part."""
-        if length > 0 and native.llama_memory_seq_rm(self._memory, slot, length, -1):
+        """Drop a slot's cells from position `length` on. Returns how many stay: 0 where the model cannot drop a part.
+
+        Where layers keep only a window, the cells before it are gone for good once a state has been restored; then none stay either.
+        """
+        whole = native.llama_memory_seq_pos_max(self._memory, slot) + 1
+        has_all = length == whole or native.llama_memory_seq_pos_min(self._memory, slot) == 0
+        if 0 < length <= whole and has_all and native.llama_memory_seq_rm(self._memory, slot, length, -1):
             return length
         native.llama_memory_seq_rm(self._memory, slot, -1, -1)
         return 0
 
+    def state_bytes(self, slot: int) -> int:
+        """What `save` needs now."""
+        return int(native.llama_state_seq_get_size(self._context, slot))
+
+    def save(self, slot: int, address: int, size: int) -> bool:
+        """Write a slot's cells into memory."""
+        return bool(native.llama_state_seq_get_data(self._context, _bytes(address), size, slot) == size)
+
+    def restore(self, slot: int, address: int, size: int) -> bool:
+        """Put saved cells into a slot, in place of its own. False: it holds none now."""
+        if native.llama_state_seq_set_data(self._context, _bytes(address), size, slot) == size:
+            return True
+        self.truncate(slot, 0)
+        return False
+
     def load_lora(self, path: Path) -> LoRAHandle:
-        """Raises DataError if llama.cpp does not accept the file."""
-        handle = native.llama_adapter_lora_init(self._model, str(path).encode())
+        """Any thread may call this. Raises DataError if llama.cpp does not accept the file."""
+        with self._registry:
+            handle = native.llama_adapter_lora_init(self._model, str(path).encode())
         if not handle:
             raise DataError(f"llama.cpp does not accept the LoRA {path.name}.", "It may be made for another base model.")
         return LoRAHandle(ctypes.cast(handle, ctypes.c_void_p).value or 0)
@@ -125,8 +162,13 @@ class LlamaModel:
         """Free it; no decode call may use it afterwards."""
         if self._lora == lora:
             self._use(None)
-        native.llama_adapter_lora_free(_pointer(lora))
+        with self._registry:
+            native.llama_adapter_lora_free(_pointer(lora))
 
 
 def _pointer(lora: LoRAHandle) -> ctypes._Pointer[ctypes.c_void_p]:
     return ctypes.cast(ctypes.c_void_p(lora), native.llama_adapter_lora_p_ctypes)
+
+
+def _bytes(address: int) -> ctypes._Pointer[ctypes.c_uint8]:
+    return ctypes.cast(ctypes.c_void_p(address), ctypes.POINTER(ctypes.c_uint8))

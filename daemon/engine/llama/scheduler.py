@@ -1,254 +1,198 @@
 """Who is computed next, token by token.
 
-Live sequences share a batch; each has a slot. A long prompt is read in pieces between the steps of the running streams, so that they
-keep flowing; several prompts take turns. A decode call holds sequences of one LoRA, and a LoRA keeps its turn for a few steps, because
-changing it costs. Evaluation and runs are computed only while no live sequence can go on, each alone: their numbers must not depend on
-what else runs. Only the worker's main thread is in here; messages come in through `submit` and `cancel`.
+Live sequences share a batch; each has a slot. A step is one token for the streams of the LoRA whose turn it is, then one piece of one
+prompt, under its own LoRA, small enough that the streams keep flowing. Evaluation and runs are computed only while there is no live
+request, each alone, evaluation first: their numbers must not depend on what else runs. Only the worker's main thread is in here.
 """
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections import deque
-from collections.abc import Sequence as Rows
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable
 
 from daemon.engine.base import Priority
+from daemon.engine.llama.cache_misses import Conversations
+from daemon.engine.llama.computer import Computer, Decoder, Tokens
+from daemon.engine.llama.fair_queue import QUEUE_LIMIT, FairQueue
 from daemon.engine.llama.loras import LoadedLoRAs
-from daemon.engine.llama.messages import delta_message
-from daemon.engine.llama.model import MIN_PIECE, LoRAHandle, Row
-from daemon.engine.llama.protocol import error_to_json
-from daemon.engine.llama.sampling import log_softmax
-from daemon.engine.llama.sequence import Job, Score, Sequence
+from daemon.engine.llama.model import MIN_PIECE
+from daemon.engine.llama.pace import Pace
+from daemon.engine.llama.prefix_cache import PrefixCache
+from daemon.engine.llama.sequence import Embedding, Job, Score, Sequence
 from daemon.engine.llama.slots import SIDE_SLOTS, Slots
-from daemon.errors import ReefError
-from daemon.records import JSONObject
+from daemon.engine.llama.turns import Turns
+from daemon.errors import Busy
+from daemon.records import JSON, JSONObject
 
-LORA_TURN_STEPS = 8  # steps of one LoRA before the next one's turn
-ALONE_CHUNK = 64  # tokens of a prompt a step for what is computed alone: bounds how long a live request waits for its end
-LONE_READ_CHUNK = 128  # while no stream is flowing: bounds how long a newcomer waits
-_READ_CHUNKS = (128, 64, 32, 16)  # while streams flow: the largest that keeps the gap between tokens small
-_GAP = 1.5  # reading may take this many times as long as the streams' own step
-
-
-class Tokens(Protocol):
-    """The vocabulary, as far as it is needed here."""
-
-    def piece(self, token: int, *, special: bool = False) -> bytes: ...
-
-    def ends(self, token: int) -> bool: ...
-
-
-class Decoder(Protocol):
-    """The model, as far as it is needed here."""
-
-    def decode(self, rows: Rows[Row], lora: LoRAHandle | None) -> NDArray[np.float32]: ...
-
-    def truncate(self, slot: int, length: int) -> int: ...
+ALONE_PIECE = 64  # tokens of a prompt a step for what is computed alone: bounds how long a live request waits for its end
+EMBEDDING_PIECE = 64  # every token of it has an output, and they take memory
 
 
 class Scheduler:
     """Queues, slots and the choice of the next step. `step` returns the messages that it gave rise to."""
 
-    def __init__(self, decoder: Decoder, tokens: Tokens, loras: LoadedLoRAs, streams: int) -> None:
+    def __init__(self, decoder: Decoder, tokens: Tokens, loras: LoadedLoRAs, streams: int, cache_bytes: int, pace: Pace) -> None:
         self._decoder = decoder
-        self._tokens = tokens
         self._loras = loras
-        self._slots = Slots(0, streams)
+        self._streams = streams
+        self._pace = pace
+        self._computer = Computer(decoder, tokens, loras, self._pace)
+        self._cache = PrefixCache(decoder, streams, cache_bytes, self._pace)
+        self._conversations = Conversations()
         self._side_slots = Slots(streams, SIDE_SLOTS)
-        self._waiting: dict[Priority, deque[Job]] = {priority: deque() for priority in Priority}
+        self._waiting = {priority: FairQueue() for priority in Priority}
         self._live: list[Job] = []
-        self._alone: Job | None = None
-        self._lora: str | None = None  # whose turn it is
-        self._turn_left = LORA_TURN_STEPS
+        self._alone: dict[Priority, Job] = {}  # one of each priority that may have to wait for live requests
+        self._turns = Turns()
         self._reader = 0  # takes turns among prompts
-        self._step_s = 0.05  # a step of the running streams, smoothed
-        self._read_s = 0.008  # reading one token, smoothed
 
     @property
     def active(self) -> int:
-        return len(self._live) + (self._alone is not None)
+        return len(self._live) + len(self._alone)
 
     @property
     def queued(self) -> int:
-        return sum(len(queue) for queue in self._waiting.values())
+        return sum(map(len, self._waiting.values()))
 
-    def waiting(self, priority: Priority) -> int:
-        """Jobs of this priority that have no place yet."""
-        return len(self._waiting[priority])
+    def cache_stats(self) -> JSONObject:
+        """As `CacheStats`."""
+        misses: dict[str, JSON] = dict(self._conversations.misses)
+        return {
+            "read_tokens": self._cache.read_tokens,
+            "reused_tokens": self._cache.reused_tokens,
+            "held_bytes": self._cache.held_bytes,
+            "limit_bytes": self._cache.limit_bytes,
+            "misses": misses,
+        }
 
     def submit(self, job: Job) -> None:
-        """Queue a job. Raises EngineError if its LoRA is not loaded."""
-        if job.lora_id is not None:
-            self._loras.acquire(job.lora_id)
-        self._waiting[job.priority].append(job)
+        """Queue a job, whose LoRA its maker has acquired; it is released when the job ends. Raises Busy."""
+        queue = self._waiting[job.priority]
+        if not queue.has_room(job.scenario):
+            self._release(job)
+            whose = "" if len(queue) >= QUEUE_LIMIT else " of this scenario"
+            streams = self._streams if job.priority is Priority.LIVE else 1
+            raise Busy(
+                f"{len(queue)} requests{whose} are waiting for the engine already.",
+                "Try again in a moment, or raise engine.streams.",
+                retry_after_s=self._pace.wait_s(len(queue), streams),
+            )
+        queue.put(job)
 
     def cancel(self, call: int) -> None:
         """Forget a job and free its place; unknown ids are those that have just ended."""
         for queue in self._waiting.values():
-            for job in queue:
-                if job.id == call:
-                    queue.remove(job)
-                    self._release(job)
-                    return
-        for job in [*self._live, *([self._alone] if self._alone else [])]:
+            job = queue.remove(call)
+            if job is not None:
+                self._release(job)
+                return
+        for job in [*self._live, *self._alone.values()]:
             if job.id == call:
                 self._leave(job)
                 return
 
     def step(self) -> list[JSONObject]:
         """Compute one step of whoever comes first. Returns an empty list if there is nothing to do or nothing to say."""
+        self.sweep()
         self._admit()
         if self._live:
             return self._live_step()
-        if self._alone is not None:
-            return self._alone_step(self._alone)
+        for priority in (Priority.EVALUATION, Priority.RUN):
+            if priority in self._alone:
+                return self._alone_step(self._alone[priority])
         return []
 
-    def _admit(self) -> None:
-        queue = self._waiting[Priority.LIVE]
-        while queue and self._seat(queue[0], self._slots):
-            self._live.append(queue.popleft())
-        if self._alone is None and not self._live:
-            for priority in (Priority.EVALUATION, Priority.RUN):
-                queue = self._waiting[priority]
-                if queue and self._seat(queue[0], self._side_slots):
-                    self._alone = queue.popleft()
-                    return
+    def sweep(self) -> None:
+        """Drop what LoRAs that are gone have left."""
+        for lora_id in self._loras.sweep():
+            self._cache.forget(lora_id)
+            self._side_slots.forget(lora_id)
 
-    def _seat(self, job: Job, slots: Slots) -> bool:
-        """Give a job its slot, and keep what that already holds of its prompt. False if all are busy."""
-        taken = slots.take(job.prompt, job.lora_id)
+    def _admit(self) -> None:
+        """One live job a step: saving what its slot holds takes time."""
+        if self._cache.has_free_slot and (job := self._waiting[Priority.LIVE].take()) is not None:
+            job.began_at = time.monotonic()
+            self._cache.seat(job)
+            self._live.append(job)
+        if self._live:
+            return
+        for priority in (Priority.EVALUATION, Priority.RUN):
+            if priority not in self._alone and (job := self._waiting[priority].take()) is not None:
+                self._seat_alone(job)
+
+    def _seat_alone(self, job: Job) -> None:
+        """A side slot holds cells of prompts only: those of generated tokens differ in the last bits, and evaluation repeats exactly."""
+        taken = self._side_slots.take(job.prompt, job.lora_id)
         if taken is None:
-            return False
-        slot, shared = taken
+            return
+        job.slot, shared = taken
         # A score wants the logits of every token; a reply those of the last, in a piece that is not too small.
         shared = 0 if isinstance(job, Score) else max(0, min(shared, len(job.prompt) - MIN_PIECE))
-        job.slot = slot
-        job.read = job.cached = self._decoder.truncate(slot.index, shared)
-        slot.lora_id = job.lora_id
-        slot.cells = job.prompt[: job.read]
-        return True
+        job.read = job.cached = self._decoder.truncate(job.slot.index, shared)
+        job.slot.lora_id, job.slot.cells = job.lora_id, job.prompt[: job.read]
+        job.began_at = time.monotonic()
+        self._alone[job.priority] = job
 
     def _live_step(self) -> list[JSONObject]:
-        lora = self._turn()
-        members = [job for job in self._live if job.lora_id == lora]
-        flowing = [job for job in members if isinstance(job, Sequence) and job.completion]
-        reading = [job for job in members if job.unread > 0]
+        flowing = [job for job in self._live if isinstance(job, Sequence) and job.completion]
         messages: list[JSONObject] = []
         if flowing:
-            began = time.perf_counter()
-            messages += self._advance(flowing)
-            self._step_s = 0.8 * self._step_s + 0.2 * (time.perf_counter() - began)
-        if reading:
-            self._reader += 1
-            job = reading[self._reader % len(reading)]
-            chunk = LONE_READ_CHUNK
-            if any(isinstance(other, Sequence) and other.completion for other in self._live):
-                room = _GAP * self._step_s / self._read_s
-                chunk = next((size for size in _READ_CHUNKS if size <= room), _READ_CHUNKS[-1])
-            messages += self._read(job, chunk)
-        return messages
+            lora = self._turns.next(list(dict.fromkeys(job.lora_id for job in flowing)))
+            group = [job for job in flowing if job.lora_id == lora]
+            messages += self._computer.advance(group)
+            self._dismiss(group)
+        return messages + self._read_on(len(flowing))
 
-    def _turn(self) -> str | None:
-        """The LoRA of this step: the one before it, until its turn is over or nobody wants it."""
-        wanted = list(dict.fromkeys(job.lora_id for job in self._live))
-        self._turn_left -= 1
-        if self._lora not in wanted or (self._turn_left <= 0 and len(wanted) > 1):
-            after = wanted.index(self._lora) + 1 if self._lora in wanted else 0
-            self._lora = wanted[after % len(wanted)]
-            self._turn_left = LORA_TURN_STEPS
-        return self._lora
+    def _read_on(self, streams: int) -> list[JSONObject]:
+        """Read a piece of one prompt; or bring in what there is of a new one, which may take as long."""
+        new = next((job for job in self._live if not job.is_placed and self._cache.place(job)), None)
+        if new is not None:
+            if isinstance(new, Sequence):
+                self._conversations.begin(new)
+            if streams and new.cached:
+                return []
+        reading = [job for job in self._live if job.unread and job.is_placed]
+        if not reading:
+            return []
+        self._reader += 1
+        job = reading[self._reader % len(reading)]
+        size = self._pace.piece(streams)
+        return self._read(job, min(size, EMBEDDING_PIECE) if isinstance(job, Embedding) else size)
 
     def _alone_step(self, job: Job) -> list[JSONObject]:
-        return self._read(job, ALONE_CHUNK) if job.unread else self._advance([job])
+        """A piece of its text, or a token of its reply."""
+        if isinstance(job, Sequence) and not job.unread:
+            messages = self._computer.advance([job])
+            self._dismiss([job])
+            return messages
+        return self._read(job, ALONE_PIECE)
 
-    def _advance(self, jobs: Rows[Job]) -> list[JSONObject]:
-        """One token for each of these sequences, which have read their prompts."""
-        ordered = sorted((job for job in jobs if isinstance(job, Sequence) and job.slot), key=lambda job: job.slot.index if job.slot else 0)
-        rows = [Row(job.completion[-1], len(job.slot.cells), job.slot.index, True) for job in ordered if job.slot]
-        try:
-            logits = self._decoder.decode(rows, self._loras.handle(ordered[0].lora_id))
-        except ReefError as error:
-            return list(itertools.chain.from_iterable(self._fail(job, error) for job in ordered))
-        messages: list[JSONObject] = []
-        for job, row, values in zip(ordered, rows, logits, strict=True):
-            if job.slot:
-                job.slot.cells.append(row.token)
-            messages += self._sample(job, values)
+    def _read(self, job: Job, size: int) -> list[JSONObject]:
+        messages = self._computer.read(job, size)
+        self._dismiss([job])
         return messages
 
-    def _read(self, job: Job, limit: int) -> list[JSONObject]:
-        """Read the next piece of a prompt; at its end, sample the first token."""
-        if job.slot is None:
-            return []
-        size = job.unread if job.unread < limit + MIN_PIECE else limit
-        piece = job.prompt[job.read : job.read + size]
-        last = job.read + len(piece) == len(job.prompt)
-        scored = isinstance(job, Score)
-        rows = [
-            Row(token, job.read + index, job.slot.index, scored or (last and index == len(piece) - 1)) for index, token in enumerate(piece)
-        ]
-        began = time.perf_counter()
-        try:
-            logits = self._decoder.decode(rows, self._loras.handle(job.lora_id))
-        except ReefError as error:
-            return self._fail(job, error)
-        self._read_s = 0.8 * self._read_s + 0.2 * (time.perf_counter() - began) / len(piece)
-        job.slot.cells += piece
-        job.read += len(piece)
-        if isinstance(job, Score):
-            return self._scored(job, piece, logits)
-        if isinstance(job, Sequence) and last:
-            return self._sample(job, logits[0])
-        return [{"type": "progress", "id": job.id, "done": job.read, "total": len(job.prompt)}]
-
-    def _scored(self, job: Score, piece: list[int], logits: NDArray[np.float32]) -> list[JSONObject]:
-        following = job.prompt[job.read - len(piece) + 1 : job.read + 1]
-        normal = log_softmax(logits[: len(following)])
-        job.values += [min(0.0, float(value)) for value in normal[np.arange(len(following)), following]]
-        if job.unread:
-            return []
-        self._leave(job)
-        return [job.result()]
-
-    def _sample(self, job: Sequence, logits: NDArray[np.float32]) -> list[JSONObject]:
-        token, logprob, _ = job.sampler.choose(logits)
-        shown = job.accept(token, logprob, self._tokens.piece(token), self._tokens.ends(token))
-        messages = [delta_message(job.id, delta) for delta in shown]
-        if job.finish_reason:
-            self._leave(job)
-            messages.append(job.finished())
-        return messages
-
-    def _fail(self, job: Job, error: ReefError) -> list[JSONObject]:
-        """End a job whose cells are unknown now."""
-        if job.slot is not None:
-            job.slot.cells = job.slot.cells[: self._decoder.truncate(job.slot.index, 0)]
-        self._leave(job)
-        return [error_to_json(job.id, error)]
+    def _dismiss(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            if job.is_over:
+                self._leave(job)
 
     def _leave(self, job: Job) -> None:
         """Give back the slot; what it holds stays for a prompt that begins alike."""
-        if job is self._alone:
-            self._alone = None
-            if job.slot is not None:
-                # Cells of generated tokens differ in the last bits from those of the same tokens read; evaluation repeats exactly.
-                job.slot.cells = job.slot.cells[: job.read]
-            self._give_back(job, self._side_slots)
+        slot, job.slot = job.slot, None
+        if self._alone.get(job.priority) is job:
+            del self._alone[job.priority]
+            if slot is not None:
+                slot.cells = slot.cells[: job.read]
+                self._side_slots.give_back(slot)
         else:
             self._live.remove(job)
-            self._give_back(job, self._slots)
+            if slot is not None:
+                self._cache.give_back(slot)
+            if isinstance(job, Sequence) and job.is_placed:
+                self._conversations.end(job)
+            self._pace.ended(time.monotonic() - job.began_at)
         self._release(job)
-
-    def _give_back(self, job: Job, slots: Slots) -> None:
-        if job.slot is not None:
-            slots.give_back(job.slot)
-            job.slot = None
 
     def _release(self, job: Job) -> None:
         if job.lora_id is not None:

@@ -1,6 +1,7 @@
-"""Places in the context, and which of them already holds the beginning of a prompt.
+"""Places in the context, and what holds computed tokens.
 
-A slot's cells are valid for the LoRA that computed them and for no other: a hit across LoRAs would answer with wrong numbers.
+Cells (keys and values of tokens) are valid for the LoRA that computed them and for no other: a hit across LoRAs would answer with wrong
+numbers. Base model and chat template are one a worker, so they need no key.
 """
 
 from __future__ import annotations
@@ -9,26 +10,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 SIDE_SLOTS = 2  # for evaluation and runs: two, so that current and candidate each keep their prefix
+_TAIL = 16  # tokens that a template may write otherwise at the end of a prompt once the reply stands there
 
 
-@dataclass(slots=True)
-class Slot:
-    index: int
+@dataclass(slots=True, eq=False)
+class Holder:
+    """What has the cells of some tokens: a slot, or a state saved from one."""
+
     lora_id: str | None = None
-    cells: list[int] = field(default_factory=list)  # the tokens whose keys and values it holds
+    cells: list[int] = field(default_factory=list)  # the tokens
+    prompt_tokens: int = 0  # how many of them were the prompt; the rest is the reply
+
+    def is_continued(self, shared: int) -> bool:
+        """Whether a prompt that shares so many leading tokens goes on with this conversation: it has all of its prompt."""
+        return shared > 0 and shared >= self.prompt_tokens - min(_TAIL, self.prompt_tokens // 10)
+
+
+@dataclass(slots=True, eq=False)
+class Slot(Holder):
+    """A place in the context. While it is read, `prompt_tokens` says how many cells it is going to have."""
+
+    index: int = 0
     busy: bool = False
     used_at: int = 0  # a counter, not a time
 
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody is reading a prompt into it."""
+        return self.busy and len(self.cells) < self.prompt_tokens
 
-def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many tokens two sequences share from their beginning."""
-    limit = min(len(left), len(right))
-    if left[:limit] == right[:limit]:
-        return limit
-    low, high = 0, limit  # halving: slices are compared in C
-    while low < high:
+
+def common_prefix(left: Sequence[int], right: Sequence[int], start: int = 0) -> int:
+    """How many tokens `left` shares from its beginning with `right` from `start` on. Both are of one type: lists or arrays."""
+    low, high = 0, min(len(left), len(right) - start)
+    if left[:high] == right[start : start + high]:
+        return max(0, high)
+    while low < high:  # halving: slices are compared in C
         middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
+        if left[low:middle] == right[start + low : start + middle]:
             low = middle
         else:
             high = middle - 1
@@ -36,10 +55,10 @@ def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 class Slots:
-    """A pool of slots with consecutive indices."""
+    """Slots with consecutive indices, each kept for what it holds: for evaluation and runs, which are computed alone."""
 
     def __init__(self, first: int, count: int) -> None:
-        self._slots = [Slot(first + index) for index in range(count)]
+        self._slots = [Slot(index=first + index) for index in range(count)]
         self._clock = 0
 
     def take(self, prompt: list[int], lora_id: str | None) -> tuple[Slot, int] | None:
@@ -59,3 +78,9 @@ class Slots:
     def give_back(self, slot: Slot) -> None:
         self._clock += 1
         slot.busy, slot.used_at = False, self._clock
+
+    def forget(self, lora_id: str) -> None:
+        """Its cells are of no more use."""
+        for slot in self._slots:
+            if slot.lora_id == lora_id and not slot.busy:
+                slot.cells = []

@@ -5,22 +5,30 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from queue import Empty, SimpleQueue
+import time
+from queue import SimpleQueue
 
 from llama_cpp import llama_cpp as native
 
-from daemon.child_main import prepare, read_messages, send
+from daemon.child_main import prepare, read_messages, send, send_all
+from daemon.engine.llama.formats.families import OURS, format_of
 from daemon.engine.llama.intake import Cancel, Command, Intake, Load, Stop, Submit, Unload
 from daemon.engine.llama.loras import LoadedLoRAs
 from daemon.engine.llama.model import LlamaModel
+from daemon.engine.llama.pace import Pace
+from daemon.engine.llama.prompts import Prompts
 from daemon.engine.llama.protocol import WorkerSettings, error_to_json
+from daemon.engine.llama.renderer import Renderer, TemplateSource
 from daemon.engine.llama.scheduler import Scheduler
+from daemon.engine.llama.sequence import POOLING
 from daemon.engine.llama.slots import SIDE_SLOTS
-from daemon.engine.llama.template import ChatTemplate
-from daemon.errors import Busy, ReefError
+from daemon.engine.llama.structure import Structures
+from daemon.errors import ReefError
 from daemon.gguf import read_header
+from daemon.records import JSONObject
 
-QUEUE_LIMIT = 64  # of each priority: what learning asks for must not crowd out a live request
+_SAY_S = 10.0
+_SWITCH_S = 0.0005  # how long the intake's thread may keep the interpreter from the one that computes
 _WARNING = 3  # GGML_LOG_LEVEL_WARN; less is said at every load and helps nobody
 
 
@@ -37,6 +45,7 @@ class Worker:
         self._loras = loras
         self._commands = commands
         self._said: tuple[int, int, tuple[str, ...]] = (0, 0, ())
+        self._said_at = 0.0
 
     def run(self) -> None:
         """Until the daemon closes our stdin."""
@@ -44,59 +53,58 @@ class Worker:
             idle = self._scheduler.active == 0 and self._scheduler.queued == 0
             if not self._apply_all(wait=idle):
                 return
-            for message in self._scheduler.step():
-                send(message)
-            self._say_stats()
+            messages = self._scheduler.step()
+            stats = self._stats()
+            if stats is not None:
+                messages = [*messages, stats]
+            if messages:
+                send_all(messages)
 
     def _apply_all(self, *, wait: bool) -> bool:
         """Apply what has come in; with `wait`, wait for the first. False: stop."""
-        try:
-            while True:
-                command = self._commands.get(block=wait)
-                wait = False
-                if isinstance(command, Stop):
-                    return False
-                self._apply(command)
-                self._say_stats()
-        except Empty:
-            return True
+        while wait or not self._commands.empty():
+            command = self._commands.get()
+            wait = False
+            if isinstance(command, Stop):
+                return False
+            self._apply(command)
+        return True
 
     def _apply(self, command: Command) -> None:
         if isinstance(command, Cancel):
             self._scheduler.cancel(command.id)
         elif isinstance(command, Submit):
             try:
-                self._submit(command)
+                self._scheduler.submit(command.job)
             except ReefError as error:
                 send(error_to_json(command.job.id, error))
         elif isinstance(command, Load):
-            try:
-                self._loras.load(command.lora.id, command.lora.path)
-                self._say_stats()
-                send({"type": "result", "id": command.id, "value": None})
-            except ReefError as error:
-                send(error_to_json(command.id, error))
+            self._loras.release(command.lora.id)
+            self._scheduler.sweep()
+            self._answer(command.id)
         elif isinstance(command, Unload):
             self._loras.unload(command.lora_id)
-            self._say_stats()
-            send({"type": "result", "id": command.id, "value": None})
+            self._scheduler.sweep()
+            self._answer(command.id)
 
-    def _submit(self, command: Submit) -> None:
-        if self._scheduler.waiting(command.job.priority) >= QUEUE_LIMIT:
-            raise Busy(f"{QUEUE_LIMIT} requests are waiting for the engine already.", "Try again in a moment.", retry_after_s=2)
-        if command.lora is not None:
-            self._loras.load(command.lora.id, command.lora.path)
-        self._scheduler.submit(command.job)
+    def _answer(self, call: int) -> None:
+        """What was done shows in the stats when the answer is there."""
+        stats = self._stats()
+        send_all([*([stats] if stats else []), {"type": "result", "id": call, "value": None}])
 
-    def _say_stats(self) -> None:
+    def _stats(self) -> JSONObject | None:
+        """If they have changed; and while there is work now and then anyway, so that the daemon knows us alive."""
         now = (self._scheduler.active, self._scheduler.queued, self._loras.ids)
-        if now != self._said:
-            self._said = now
-            send({"type": "stats", "active": now[0], "queued": now[1], "loras": list(now[2])})
+        at = time.monotonic()
+        if now == self._said and (at - self._said_at < _SAY_S or not now[0] + now[1]):
+            return None
+        self._said, self._said_at = now, at
+        return {"type": "stats", "active": now[0], "queued": now[1], "loras": list(now[2]), "cache": self._scheduler.cache_stats()}
 
 
 def main() -> int:
     prepare()
+    sys.setswitchinterval(_SWITCH_S)
     log = native.llama_log_callback(_log)  # kept alive by this frame, which lasts as long as the process
     native.llama_log_set(log, ctypes.c_void_p(None))
     messages = read_messages()
@@ -108,21 +116,28 @@ def main() -> int:
         header = read_header(settings.model)
         model = LlamaModel(settings, settings.streams + SIDE_SLOTS)
         vocabulary = model.vocabulary
-        template = ChatTemplate(
-            header.chat_template,
-            begin_text=vocabulary.begin_text,
-            end_text=vocabulary.end_text,
-            control_texts=vocabulary.control_texts,
-        )
+        source = TemplateSource(header.chat_template, vocabulary.begin_text, vocabulary.end_text, vocabulary.control_texts)
+        renderer = Renderer(source)
+        renderer.start()
     except ReefError as error:
         send({**error_to_json(-1, error), "type": "failed"})
         return 1
     commands: SimpleQueue[Command] = SimpleQueue()
-    intake = Intake(header, vocabulary, template, model.context_tokens, commands)
     loras = LoadedLoRAs(model)
-    worker = Worker(Scheduler(model, vocabulary, loras, settings.streams), loras, commands)
+    format = format_of(header.chat_template) if renderer.knows_tools else OURS
+    prompts = Prompts(vocabulary, renderer, format_of(header.chat_template), model.context_tokens)
+    intake = Intake(header, vocabulary, prompts, Structures(vocabulary), loras, commands, model.context_tokens)
+    worker = Worker(Scheduler(model, vocabulary, loras, settings.streams, settings.cache_bytes, Pace()), loras, commands)
     threading.Thread(target=intake.run, args=(messages,), name="intake", daemon=True).start()
-    send({"type": "ready", "context_tokens": model.context_tokens})
+    send(
+        {
+            "type": "ready",
+            "context_tokens": model.context_tokens,
+            "pools": header.integer(f"{header.architecture}.pooling_type") in POOLING,
+            "fill_in_middle": vocabulary.fill_tokens is not None,
+            "tool_format": format.name,
+        }
+    )
     worker.run()
     return 0
 

@@ -1,0 +1,55 @@
+"""How fast the engine computes here and now, and what follows from it: how much to read between two steps, what a copy is worth."""
+
+from __future__ import annotations
+
+from daemon.engine.llama.model import MIN_PIECE
+
+LONE_PIECE = 128  # tokens read at once while no stream flows: bounds how long a newcomer waits
+WORTHWHILE = 64  # cells that are not worth less than this are kept and copied
+
+_PIECES = (128, 64, 32, 16, MIN_PIECE)
+_ROOM = 1.6  # a piece may take so many steps of the running streams: with the step itself they wait less than 3 times the usual
+_KEEP = 0.8  # of an older measurement
+
+
+class Pace:
+    """Smoothed measurements. Speeds differ by how many streams flow and how long the contexts are, so both follow quickly."""
+
+    def __init__(self) -> None:
+        self._step_s: dict[int, float] = {}  # by streams in the step
+        self._read_s = 0.003  # a token of a prompt
+        self._copy_s = 3e-10  # a byte of a state
+        self._job_s = 5.0  # a request, from its place to its end
+
+    def stepped(self, streams: int, seconds: float) -> None:
+        self._step_s[streams] = _smooth(self._step_s.get(streams, seconds), seconds)
+
+    def read(self, tokens: int, seconds: float) -> None:
+        """Up at once, down slowly: a piece that is too large is worse than one that is too small."""
+        each = seconds / tokens
+        self._read_s = max(each, _smooth(self._read_s, each))
+
+    def copied(self, size: int, seconds: float) -> None:
+        self._copy_s = _smooth(self._copy_s, seconds / size)
+
+    def ended(self, seconds: float) -> None:
+        self._job_s = _smooth(self._job_s, seconds)
+
+    def piece(self, streams: int) -> int:
+        """Tokens of a prompt to read at once beside so many running streams."""
+        if not streams:
+            return LONE_PIECE
+        room = _ROOM * self._step_s.get(streams, 0.0)
+        return next((size for size in _PIECES if size * self._read_s <= room), MIN_PIECE)
+
+    def pays(self, tokens: int, size: int) -> bool:
+        """Whether copying a state of `size` bytes (out and in) is worth it for `tokens` that need not be read then."""
+        return tokens >= WORTHWHILE and 2 * size * self._copy_s < tokens * self._read_s
+
+    def wait_s(self, waiting: int, streams: int) -> int:
+        """Seconds until there may be room in the queue, 1 to 60: what one place takes to come free, for all that wait."""
+        return max(1, min(60, round(self._job_s * (waiting + 1) / streams)))
+
+
+def _smooth(old: float, new: float) -> float:
+    return _KEEP * old + (1 - _KEEP) * new

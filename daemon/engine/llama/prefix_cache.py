@@ -1,0 +1,210 @@
+"""What was computed before and need not be again: the slots of live requests, and states saved from them, under one prefix tree.
+
+A prompt takes the most that anyone holds of its beginning: its slot in place, else a copy of another slot, busy or not, or of a saved
+state. What only one slot holds is saved before the slot is given to another prompt. Where somebody is reading the same beginning right
+now, a prompt waits for it rather than read the same tokens twice. Saved states go by age, and when a newer one goes on with them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from daemon.engine.llama.arena import Arena, Block
+from daemon.engine.llama.model import MIN_PIECE
+from daemon.engine.llama.pace import WORTHWHILE, Pace
+from daemon.engine.llama.prefix_tree import PrefixTree
+from daemon.engine.llama.sequence import Job
+from daemon.engine.llama.slots import Holder, Slot
+
+
+class States(Protocol):
+    """The model, as far as it is needed here."""
+
+    cuts_states: bool  # whether a copied state may be cut short
+
+    def truncate(self, slot: int, length: int) -> int: ...
+
+    def state_bytes(self, slot: int) -> int: ...
+
+    def save(self, slot: int, address: int, size: int) -> bool: ...
+
+    def restore(self, slot: int, address: int, size: int) -> bool: ...
+
+
+@dataclass(slots=True, eq=False)
+class Saved(Holder):
+    """A state in the arena."""
+
+    block: Block = field(default_factory=Block)
+
+
+class PrefixCache:
+    """Seats live jobs. A job that is seated may have to wait for its cells: ask `place` before each step until it says yes."""
+
+    def __init__(self, model: States, streams: int, limit_bytes: int, pace: Pace) -> None:
+        self._model = model
+        self._pace = pace
+        self._slots = [Slot(index=index) for index in range(streams)]
+        self._arena = Arena(limit_bytes)
+        self._saved: dict[Saved, None] = {}  # the longest unused first
+        self._tree: PrefixTree[Slot | Saved] = PrefixTree()
+        self._clock = 0
+        self._cell_bytes = 0.0  # of the last state
+        self.read_tokens = 0
+        self.reused_tokens = 0
+
+    @property
+    def held_bytes(self) -> int:
+        return self._arena.held_bytes
+
+    @property
+    def limit_bytes(self) -> int:
+        return self._arena.limit_bytes
+
+    @property
+    def has_free_slot(self) -> bool:
+        return any(not slot.busy for slot in self._slots)
+
+    def seat(self, job: Job) -> None:
+        """Give the job a free slot, where it loses least: one that it goes on with, an empty one, else the longest unused."""
+        shares = self._tree.find(job.lora_id, job.prefix)
+        self._touch(shares)
+        free = [slot for slot in self._slots if not slot.busy]
+        losses = {slot: self._loss(slot, shares.get(slot, 0)) for slot in free}
+        slot = min(
+            free, key=lambda slot: (losses[slot] > 0, -shares.get(slot, 0) if not losses[slot] else 0, len(slot.cells) > 0, slot.used_at)
+        )
+        if losses[slot]:
+            self._save(slot)
+        kept = min(shares.get(slot, 0), len(slot.cells), _reach(job))
+        slot.cells = slot.cells[: self._model.truncate(slot.index, kept)]
+        slot.busy, slot.lora_id, slot.prompt_tokens = True, job.lora_id, 0
+        job.slot, job.is_placed = slot, False
+        self._tree.put(job.lora_id, job.prefix, slot)
+
+    def place(self, job: Job) -> bool:
+        """Bring in what there is of the job's prompt. False: somebody is reading more of it just now; ask again."""
+        slot = job.slot
+        if slot is None or job.is_placed:
+            return job.is_placed
+        best: Slot | Saved | None = None
+        most = settled = len(slot.cells)
+        coming, size = 0, 0.0
+        for holder, shared in self._tree.find(job.lora_id, job.prefix).items():
+            if holder is slot:
+                continue
+            shared = min(shared, _reach(job))
+            ready = min(shared, len(holder.cells))
+            if isinstance(holder, Slot) and holder.is_read and ready < shared:
+                if shared > coming:
+                    coming, size = shared, self._cell_bytes * holder.prompt_tokens
+            else:
+                settled = max(settled, ready)
+            if ready > most and (self._model.cuts_states or ready == len(holder.cells)):
+                best, most = holder, ready
+        can_copy = self._model.cuts_states and size <= self._arena.limit_bytes
+        if coming > most and can_copy and self._pace.pays(coming - settled, round(size)):
+            return False
+        if best is not None:
+            self._copy(best, slot, most)
+        slot.prompt_tokens = len(job.prefix)
+        job.read = job.cached = len(slot.cells)
+        job.is_placed = True
+        self.reused_tokens += job.cached
+        self.read_tokens += job.unread
+        return True
+
+    def give_back(self, slot: Slot) -> None:
+        """Free the slot; what it holds stays for a prompt that begins alike."""
+        self._clock += 1
+        slot.busy, slot.used_at = False, self._clock
+        slot.prompt_tokens = min(slot.prompt_tokens or len(slot.cells), len(slot.cells))
+        if slot.cells:
+            self._tree.put(slot.lora_id, slot.cells, slot)
+        else:
+            self._tree.remove(slot)
+
+    def empty(self, slot: Slot) -> None:
+        """Drop its cells: they are unknown, or of no use to others."""
+        slot.cells = slot.cells[: self._model.truncate(slot.index, 0)]
+
+    def forget(self, lora_id: str) -> None:
+        """The LoRA is gone: drop what was computed under it."""
+        for saved in [saved for saved in self._saved if saved.lora_id == lora_id]:
+            self._drop(saved)
+        for slot in self._slots:
+            if slot.lora_id == lora_id and not slot.busy:
+                self.empty(slot)
+                self._tree.remove(slot)
+
+    def _loss(self, slot: Slot, kept: int) -> int:
+        """How many tokens would be lost with the slot's cells beyond `kept`; 0 if that is not worth saving them."""
+        if len(slot.cells) - kept < WORTHWHILE or slot.is_continued(kept):
+            return 0
+        others = [
+            min(shared, len(holder.cells)) for holder, shared in self._tree.find(slot.lora_id, slot.cells).items() if holder is not slot
+        ]
+        loss = len(slot.cells) - max(kept, *others, 0)
+        return loss if loss >= WORTHWHILE else 0
+
+    def _save(self, slot: Slot) -> None:
+        """Keep a slot's cells, if they fit at all, in place of saved ones that they go on with."""
+        for holder, shared in self._tree.find(slot.lora_id, slot.cells).items():
+            if isinstance(holder, Saved) and holder.is_continued(shared):
+                self._drop(holder)
+        block = self._write(slot)
+        if block is not None:
+            saved = Saved(slot.lora_id, slot.cells, slot.prompt_tokens, block)
+            self._saved[saved] = None
+            self._tree.put(saved.lora_id, saved.cells, saved)
+
+    def _copy(self, source: Slot | Saved, slot: Slot, length: int) -> None:
+        """Put the first `length` cells of another holder into the slot, if that is faster than reading them."""
+        size = source.block.size if isinstance(source, Saved) else self._model.state_bytes(source.index)
+        if not self._pace.pays(length - len(slot.cells), size):
+            return
+        block = source.block if isinstance(source, Saved) else self._write(source)
+        if block is None:
+            return
+        began = time.perf_counter()
+        is_whole = self._model.restore(slot.index, self._arena.address(block), block.size)
+        slot.cells = source.cells[: self._model.truncate(slot.index, length)] if is_whole else []
+        self._pace.copied(block.size, time.perf_counter() - began)
+        if not isinstance(source, Saved):
+            self._arena.give_back(block)
+        elif source.is_continued(length):
+            self._drop(source)
+
+    def _write(self, slot: Slot) -> Block | None:
+        """Write a slot's state into the arena; older ones make room. None if it cannot be kept."""
+        size = self._model.state_bytes(slot.index)
+        self._cell_bytes = size / len(slot.cells)
+        if not 0 < size <= self._arena.limit_bytes:
+            return None
+        block = self._arena.take(size)
+        while block is None and self._saved:
+            self._drop(next(iter(self._saved)))
+            block = self._arena.take(size)
+        if block is not None and not self._model.save(slot.index, self._arena.address(block), size):
+            self._arena.give_back(block)
+            return None
+        return block
+
+    def _touch(self, shares: dict[Slot | Saved, int]) -> None:
+        """What a prompt may take from is the last to make room."""
+        best = max((holder for holder in shares if isinstance(holder, Saved)), key=lambda holder: shares[holder], default=None)
+        if best is not None:
+            del self._saved[best]
+            self._saved[best] = None
+
+    def _drop(self, saved: Saved) -> None:
+        del self._saved[saved]
+        self._tree.remove(saved)
+        self._arena.give_back(saved.block)
+
+
+def _reach(job: Job) -> int:
+    """The most cells that a job may find: its last piece must be read, whole, for the logits of its last token."""
+    return max(0, len(job.prefix) - MIN_PIECE)
