@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from daemon.records import JSONObject
@@ -18,6 +18,7 @@ _PR_SET_PDEATHSIG = 1
 _BAD_MESSAGE = 70  # the exit code, EX_SOFTWARE
 _send_lock = threading.Lock()
 _out_descriptor = 1
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def prepare(nice: int = 0) -> None:
@@ -43,7 +44,12 @@ def prepare(nice: int = 0) -> None:
 
 def send(message: JSONObject) -> None:
     """Send one message to the parent; may be called from any thread. Exits quietly if the parent is gone."""
-    data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    send_all((message,))
+
+
+def send_all(messages: Iterable[JSONObject]) -> None:
+    """Send several in one go, in their order."""
+    data = "".join(f"{_encode(message)}\n" for message in messages).encode()
     with _send_lock:
         view = memoryview(data)
         try:
