@@ -9,7 +9,7 @@ import zlib
 from starlette.requests import ClientDisconnect, Request
 
 from daemon import json_text
-from daemon.errors import BadRequest, TooLarge
+from daemon.errors import BadRequest, Busy, TooLarge
 from daemon.gateway.errors import UnsupportedMediaType
 from daemon.gateway.security import BODY_LIMIT_BYTES
 from daemon.records import JSON, JSONObject
@@ -17,6 +17,8 @@ from daemon.records import JSON, JSONObject
 _CHUNK_TIMEOUT_S = 30.0
 _PARSE_IN_THREAD_BYTES = 256 << 10
 _GZIP_WBITS = 31
+HELD_LIMIT_BYTES = 256 << 20
+"""Of all bodies together, until they are parsed: what is parsed can take several times its bytes."""
 
 
 class ClientGone(BadRequest):
@@ -29,14 +31,38 @@ async def read_json(request: Request, limit_bytes: int = BODY_LIMIT_BYTES) -> JS
     Raises:
         BadRequest: not JSON, not an object, nested too deeply, or sent too slowly.
         TooLarge: more than `limit_bytes`, before or after decompression.
+        Busy: more than is taken from all clients at a time.
     """
-    data = await _read(request, limit_bytes)
-    if not data:
-        return {}
-    value = await asyncio.to_thread(_parse, data) if len(data) > _PARSE_IN_THREAD_BYTES else _parse(data)
+    with _Held() as held:
+        data = await _read(request, limit_bytes, held)
+        if not data:
+            return {}
+        value = await asyncio.to_thread(_parse, data) if len(data) > _PARSE_IN_THREAD_BYTES else _parse(data)
     if not isinstance(value, dict):
         raise BadRequest("The body must be a JSON object.")
     return value
+
+
+class _Held:
+    """The bytes of one body, counted among those of all bodies that are being sent and parsed."""
+
+    total_bytes = 0
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def __enter__(self) -> _Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _Held.total_bytes -= self._bytes
+
+    def add(self, count: int) -> None:
+        """Raises `Busy` where all of them together would be too many."""
+        if _Held.total_bytes + count > HELD_LIMIT_BYTES:
+            raise Busy("Too much is being sent at the same time.", "Try again in a moment.", retry_after_s=2)
+        self._bytes += count
+        _Held.total_bytes += count
 
 
 def _parse(data: bytes) -> JSON:
@@ -51,7 +77,7 @@ def _parse(data: bytes) -> JSON:
         raise BadRequest(f"The body is not valid JSON: {error}.") from error
 
 
-async def _read(request: Request, limit_bytes: int) -> bytes:
+async def _read(request: Request, limit_bytes: int, held: _Held) -> bytes:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", ""):
         raise UnsupportedMediaType(f"The content encoding {encoding!r} is not supported.", "Send the body plain or as gzip.")
@@ -62,7 +88,9 @@ async def _read(request: Request, limit_bytes: int) -> bytes:
         async with asyncio.timeout(_CHUNK_TIMEOUT_S) as deadline:
             async for chunk in request.stream():
                 deadline.reschedule(clock() + _CHUNK_TIMEOUT_S)
-                parts += chunk if decoder is None else decoder.decompress(chunk, limit_bytes + 1 - len(parts))
+                piece = chunk if decoder is None else decoder.decompress(chunk, limit_bytes + 1 - len(parts))
+                held.add(len(piece))
+                parts += piece
                 if len(parts) > limit_bytes or (decoder is not None and decoder.unconsumed_tail):
                     raise TooLarge(f"The body is larger than {limit_bytes / (1 << 20):g} MiB.")
     except TimeoutError as error:

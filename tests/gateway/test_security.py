@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from daemon.errors import ConfigError
+from daemon.gateway.body import _Held
 from daemon.paths import Home
 from daemon.tokens import Role, Tokens
-from tests.daemon.running import running
+from tests.daemon.running import running, until
 
 BODY = {"model": "scripted", "messages": [{"role": "user", "content": "x"}]}
 
@@ -89,6 +90,28 @@ async def test_gzip_is_read_and_a_bomb_is_not(tmp_path: Path, monkeypatch: pytes
         assert (await daemon.client.post("/reef/report", content=bomb, headers=headers)).status_code == 413
         plain = {"content-type": "application/json"}
         assert (await daemon.client.post("/reef/report", content=b" " * (2 << 20), headers=plain)).status_code == 413
+
+
+async def test_bodies_that_together_would_fill_the_memory_are_refused_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.gateway.body.HELD_LIMIT_BYTES", 300_000)
+    async with running(tmp_path) as daemon:
+        writers = []
+        for _ in range(2):  # clients that send half of what they announced, and then nothing
+            _, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
+            head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{daemon.port}\r\nContent-Type: application/json\r\n"
+            token = f"Authorization: {daemon.client.headers['authorization']}\r\nContent-Length: 200000\r\n\r\n"
+            writer.write((head + token).encode() + b" " * 100_000)
+            writers.append(writer)
+        await until(lambda: _Held.total_bytes == 200_000)
+        refused = await daemon.chat("x", padding="y" * 150_000)
+        assert refused.status_code == 429 and refused.headers["retry-after"]
+        assert (await daemon.chat("x")).status_code == 200
+        for writer in writers:
+            writer.close()
+        await until(lambda: _Held.total_bytes == 0)
+        assert (await daemon.chat("x", padding="y" * 150_000)).status_code == 200
 
 
 async def test_what_is_no_json_object_is_a_400_in_the_wires_own_shape(tmp_path: Path) -> None:
