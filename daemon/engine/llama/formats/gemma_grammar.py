@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from daemon.engine.llama.formats import grammar
-from daemon.engine.llama.formats.values import property_schema, required_of, types_of
+from daemon.engine.llama.formats.values import dereferenced, property_schema, required_of, types_of, with_shared
 from daemon.records import JSON, JSONObject
 
 _DEPTH = 12
@@ -20,8 +20,9 @@ class GemmaGrammar:
         self.rules = grammar.Rules(
             f"text: {self._quote} text_end",
             f"text_end[suffix={self._quote}]: /(?s:.*)/",
-            'any: text | %json {"type": ["number", "boolean", "null"]} | "[" (any ("," any)*)? "]" | any_object',
+            'any: text | NUMBER | "true" | "false" | "null" | "[" (any ("," any)*)? "]" | any_object',
             'any_object: "{" (KEY ":" any ("," KEY ":" any)*)? "}"',
+            "NUMBER: /-?(0|[1-9][0-9]{0,14})([.][0-9]{1,15})?(e-?[0-9]{1,2})?/",
             "KEY: /[A-Za-z_][A-Za-z0-9_]*/",
         )
 
@@ -33,7 +34,7 @@ class GemmaGrammar:
         needed = required_of(schema)
         return self.rules.sequence(
             [
-                (f"{grammar.quoted(key + ':')} {self.value(property_schema(schema, key), root, depth + 1)}", key not in needed)
+                (f"{grammar.quoted(key + ':')} {self.value(property_schema(schema, key, root), root, depth + 1)}", key not in needed)
                 for key in properties
             ],
             ",",
@@ -48,12 +49,12 @@ class GemmaGrammar:
             return "text"
         if types == {"array"}:
             items = schema.get("items")
-            item = self.value(items, root, depth + 1) if isinstance(items, dict) and depth < _DEPTH else "any"
+            item = self.value(dereferenced(items, root), root, depth + 1) if isinstance(items, dict) and depth < _DEPTH else "any"
             return self.rules.add(f'"[" ({item} ("," {item})*)? "]"')
         if types == {"object"}:
             return self.rules.add(f'"{{" {self.members(schema, root, depth)} "}}"')
         if types <= {"number", "integer", "boolean", "null"}:
-            return grammar.schema(schema)
+            return grammar.schema(with_shared(schema, root))
         return "any"
 
     def _literal(self, value: JSON) -> str:

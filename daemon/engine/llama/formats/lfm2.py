@@ -53,7 +53,7 @@ class LFM2Format(MarkedFormat):
         for name, root in functions(tools).items():
             properties, required = root.get("properties"), required_of(root)
             arguments = [
-                (grammar.around(f"{key}=", with_shared(property_schema(root, key), root), ""), key not in required)
+                (grammar.around(f"{key}=", with_shared(property_schema(root, key, root), root), ""), key not in required)
                 for key in (properties if isinstance(properties, dict) else {})
             ]
             choices.append(grammar.joined([grammar.quoted(f"{name}("), rules.sequence(arguments, ", "), grammar.quoted(")")]))

@@ -86,7 +86,7 @@ class TaggedFormat(MarkedFormat):
         for mark in self.tags.parameter[1:]:
             yield from source.space()
             yield from source.literal(mark)
-        return key, types_of(property_schema(root, key), root)
+        return key, types_of(property_schema(root, key, root), root)
 
     def before_value(self, key: str, *, text: bool) -> str:
         """What the grammar writes before a value; `text`: one that is bare text."""
@@ -126,7 +126,7 @@ class TaggedFormat(MarkedFormat):
         terms = [grammar.quoted((tags.open + line if tags.each else "") + tags.call[0] + name + tags.call[1] + line)]
         properties, required = root.get("properties"), required_of(root)
         for key in properties if isinstance(properties, dict) else {}:
-            schema = property_schema(root, key)
+            schema = property_schema(root, key, root)
             before = self.before_value(key, text="string" in types_of(schema, root)) + around
             argument = f"{grammar.quoted(before)} {self._value_terms(schema, root, around)} {grammar.quoted(line)}"
             terms.append(argument if key in required else f"({argument})?")

@@ -14,11 +14,23 @@ _DEPTH = 8
 """References and alternatives inside one another that are followed."""
 
 
-def property_schema(schema: JSONObject, name: str) -> JSONObject:
-    """The schema of one argument; empty where the tool does not speak of it."""
+def property_schema(schema: JSONObject, name: str, root: JSONObject) -> JSONObject:
+    """The schema of one argument, that of what it refers to in `root`; empty where the tool does not speak of it."""
     properties = schema.get("properties")
     found = properties.get(name) if isinstance(properties, dict) else None
-    return found if isinstance(found, dict) else {}
+    return dereferenced(found, root) if isinstance(found, dict) else {}
+
+
+def dereferenced(schema: JSONObject, root: JSONObject) -> JSONObject:
+    """What a schema that is a reference refers to, with what stands beside the reference; any other as it is."""
+    for _ in range(_DEPTH):
+        reference = schema.get("$ref")
+        found = _resolved(reference, root) if isinstance(reference, str) else None
+        if not isinstance(found, dict):
+            return schema
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**found, **beside}
+    return schema
 
 
 def required_of(schema: JSONObject) -> frozenset[str]:
