@@ -121,9 +121,12 @@ class LlamaConfig(Section):
     model: str = Field(default="embedded", min_length=1)
     """`embedded`, the path of a .gguf file, the name of one in the home's `models` folder, or `hf:owner/repo/file.gguf` once pulled."""
     context: Auto | Annotated[int, Field(ge=256)] = "auto"
-    """Tokens a stream may hold; `auto` takes the model's own window, at most 8192."""
+    """Tokens a stream may hold; `auto` takes the model's own window, at most 32768, and less where half of the free memory is less."""
     streams: int = Field(default=4, ge=1, le=64)
     """How many requests are computed at once."""
+    prefix_cache: Auto | Bytes = "auto"
+    """Memory, such as `2GiB`, for conversations that have no place among the streams now, so that they go on without being read again.
+    `auto` takes as much as the streams' own places, at most an eighth of the free memory; 0 keeps none. It is taken at the start."""
     threads: Auto | Annotated[int, Field(ge=1)] = "auto"
     """Threads that compute; `auto` takes the physical cores."""
     gpu_layers: Auto | Annotated[int, Field(ge=0)] = "auto"

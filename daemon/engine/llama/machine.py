@@ -8,10 +8,12 @@ from pathlib import Path
 
 from daemon.gguf import GGUFHeader
 
-AUTO_CONTEXT_TOKENS = 8192
+AUTO_CONTEXT_TOKENS = 32768
 _LEAST_CONTEXT_TOKENS = 1024
-_MEMORY_SHARE = 0.5  # of what is available, for keys and values
+_MEMORY_SHARE = 0.5  # of what is available beside the weights, for keys and values
+_SAVED_SHARE = 0.125  # of what is available, for states of conversations that have no place now
 _CACHE_BYTES = 2  # keys and values are F16
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 def physical_cores() -> int:
@@ -35,7 +37,11 @@ def physical_cores() -> int:
 
 
 def available_bytes() -> int:
-    """Memory that can be had without swapping; 0 where it cannot be known."""
+    """Memory that can be had without swapping, a container's limit taken into account; 0 where it cannot be known."""
+    return min((size for size in (_machine_bytes(), _container_bytes()) if size is not None), default=0)
+
+
+def _machine_bytes() -> int | None:
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -45,7 +51,18 @@ def available_bytes() -> int:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (OSError, ValueError):
-        return 0
+        return None
+
+
+def _container_bytes() -> int | None:
+    """What the control group leaves; files that it has read can make room."""
+    try:
+        limit, used = ((_CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        lines = (line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+        files = next((int(line[1]) for line in lines if line[0] == "inactive_file"), 0)
+        return None if limit == "max" else max(1, int(limit) - int(used) + files)
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def cache_bytes_per_token(header: GGUFHeader) -> int:
@@ -63,8 +80,8 @@ def context_tokens(header: GGUFHeader, slots: int, wanted: int | None, memory_by
     """Tokens a stream may hold.
 
     Args:
-        wanted: what the user set, taken as it is (at most the model's own window); None: the model's window, at most 8192, and less
-            where half of the available memory does not hold that for every slot.
+        wanted: what the user set, taken as it is (at most the model's own window); None: the model's window, at most 32768, and less
+            where half of the memory that the weights leave does not hold that for every slot.
         memory_bytes: what is available; 0: not known.
     """
     window = header.context_length or AUTO_CONTEXT_TOKENS
@@ -73,5 +90,12 @@ def context_tokens(header: GGUFHeader, slots: int, wanted: int | None, memory_by
     chosen = min(window, AUTO_CONTEXT_TOKENS)
     each = cache_bytes_per_token(header) * slots
     if memory_bytes and each:
-        chosen = min(chosen, max(_LEAST_CONTEXT_TOKENS, int(memory_bytes * _MEMORY_SHARE) // each // 256 * 256))
+        room = int(max(0, memory_bytes - header.size_bytes) * _MEMORY_SHARE)
+        chosen = min(chosen, max(_LEAST_CONTEXT_TOKENS, room // each // 256 * 256))
     return chosen
+
+
+def saved_bytes(header: GGUFHeader, streams: int, context: int, memory_bytes: int) -> int:
+    """Memory for saved states: as much as the streams' own places take, at most an eighth of what is available."""
+    wanted = cache_bytes_per_token(header) * streams * context
+    return min(wanted, int(memory_bytes * _SAVED_SHARE)) if memory_bytes else wanted
