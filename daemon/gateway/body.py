@@ -16,6 +16,8 @@ from daemon.records import JSON, JSONObject
 
 _CHUNK_TIMEOUT_S = 30.0
 _PARSE_IN_THREAD_BYTES = 256 << 10
+_MAX_BRACKETS = 500_000  # those in texts count too: a prompt with more fits no model
+_MAX_COMMAS = 4_000_000
 _GZIP_WBITS = 31
 HELD_LIMIT_BYTES = 256 << 20
 """Of all bodies together, until they are parsed: what is parsed can take several times its bytes."""
@@ -66,7 +68,9 @@ class _Held:
 
 
 def _parse(data: bytes) -> JSON:
-    """Strict JSON; errors name the place."""
+    """Strict JSON; errors name the place. Millions of values would be read in one go, and hold up everybody else for seconds."""
+    if data.count(b"[") + data.count(b"{") > _MAX_BRACKETS or data.count(b",") > _MAX_COMMAS:
+        raise BadRequest("The body holds more arrays, objects and values than any request needs.", "Send less at a time.")
     try:
         return json_text.parse(data)
     except json.JSONDecodeError as error:

@@ -45,6 +45,17 @@ async def test_a_body_that_is_nested_without_end_is_a_400_wherever_it_is(tmp_pat
         assert daemon.services.reader.counts("default").inferences == 0
 
 
+async def test_a_body_of_millions_of_values_is_a_400_before_it_is_read(tmp_path: Path) -> None:
+    """Reading it would stop every stream for as long as it takes."""
+    async with running(tmp_path) as daemon:
+        for filling in ("[]," * 600_000, "1," * 5_000_000):
+            body = f'{{"model":"scripted","messages":[{{"role":"user","content":"x"}}],"extra":[{filling}1]}}'
+            status, text = await post(daemon, CHAT, body)
+            assert status == 400 and "more arrays" in text
+        body = json.dumps({"model": "scripted", "messages": [{"role": "user", "content": "f(a[0], {b});\n" * 4_000}]})
+        assert (await post(daemon, CHAT, body))[0] == 200, "as much code as fits is none"
+
+
 async def test_json_inside_a_text_may_be_anything(tmp_path: Path) -> None:
     """Arguments that a model wrote, and Claude Code's user id, are JSON in a text: whatever they hold, the request is answered."""
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "[" * 100_000}}
