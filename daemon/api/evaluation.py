@@ -85,14 +85,15 @@ class EvaluationRoutes:
         """`tokens`, or `text` → log-probability of each token but the first."""
         scenario, candidate, caller = _target(request)
         body = await read_json(request)
-        engine = self._services.engine
         given = text(body, "text")
-        tokens = _tokens(body) if given is None else await engine.tokenize(given, special=boolean(body, "special"))
-        if not tokens:
-            raise BadRequest("There is nothing to score.", "Send tokens or text.", param="tokens")
+        tokens = _tokens(body) if given is None else []
         lease = await self._services.serving.borrow(scenario, candidate, caller.run_id)
         try:
-            logprobs = await engine.score(tokens, lease.snapshot.lora, priority=Priority.EVALUATION)
+            if given is not None:
+                tokens = await lease.engine.tokenize(given, special=boolean(body, "special"))
+            if not tokens:
+                raise BadRequest("There is nothing to score.", "Send tokens or text.", param="tokens")
+            logprobs = await lease.engine.score(tokens, lease.snapshot.lora, priority=Priority.EVALUATION)
         finally:
             lease.release()
         return json_response({"logprobs": list(logprobs)})
