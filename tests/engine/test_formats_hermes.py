@@ -38,6 +38,7 @@ def test_arguments_may_hold_the_markers_themselves() -> None:
 def test_arguments_as_text_or_left_out() -> None:
     assert _read('<tool_call>{"arguments": "{\\"path\\": \\"a\\"}", "name": "read"}</tool_call>').calls == [("read", '{"path": "a"}')]
     assert _read('<tool_call>{"name": "read"}</tool_call>').calls == [("read", "{}")]
+    assert _read('<tool_call>{"name": "read", "": {"path": "a"}}</tool_call>').calls == [("read", "{}")]
 
 
 def test_what_is_no_call_comes_as_the_text_that_it_is() -> None:

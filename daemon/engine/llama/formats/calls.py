@@ -101,7 +101,7 @@ def _call(value: JSON, text: str, name: str, arguments: tuple[str, ...]) -> Call
     if not isinstance(value, dict) or not isinstance(called := value.get(name), str):
         raise Malformed(f"has no {name}")
     field = next((field for field in arguments if field in value), "")
-    return Call(called, argument_text(value.get(field), member(text, field) if field else ""))
+    return Call(called, argument_text(value[field], member(text, field)) if field else "{}")
 
 
 def member(text: str, key: str) -> str:
