@@ -95,7 +95,9 @@ def _plain(message: JSONObject) -> JSONObject:
 
 def _text(content: JSON) -> str:
     if isinstance(content, list):
-        texts = [part if isinstance(part, str) else part.get("text") for part in content if isinstance(part, str | dict)]
+        texts = [
+            part if isinstance(part, str) else part.get("text", part.get("refusal")) for part in content if isinstance(part, str | dict)
+        ]
         return "\n".join(text for text in texts if isinstance(text, str))
     return content if isinstance(content, str) else ""
 

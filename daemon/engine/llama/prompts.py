@@ -18,6 +18,7 @@ from daemon.errors import BadRequest, ContextOverflow, Unsupported
 from daemon.records import JSON, JSONObject
 
 _END_CHARACTERS = 400  # of a prompt, which tell a parser whether it opened the reasoning
+_NO_TEXT = {"image": "an image", "audio": "audio", "video": "a video", "file": "a file"}  # by what is in a part's type
 _SESSIONS = 4096  # whose first day is remembered
 _PART_CHARACTERS = 256 << 10
 """Of a text, split at once: some of llama.cpp's splitters go deeper with every character, on the thread's stack."""
@@ -88,10 +89,12 @@ class Prompts:
 
         Raises:
             ContextOverflow: it cannot fit the window. Said early: splitting megabytes would hold up other requests.
-            BadRequest: there is nothing in it, or the template refuses it.
+            BadRequest: there is nothing in it, or what is no text, or the template refuses it.
         """
         if not messages:
             raise BadRequest("messages must not be empty.", param="messages")
+        for place, message in enumerate(messages):
+            _check_content(message.get("content"), f"messages[{place}].content")
         most = self._context_tokens * self._words.longest_piece_bytes
         self._fits_characters(sum(_least_characters(message) for message in messages))
         day = self._day(session)
@@ -178,6 +181,15 @@ def _parts(text: str) -> Iterable[str]:
         yield text[:cut]
         text = text[cut:]
     yield text
+
+
+def _check_content(content: JSON, place: str) -> None:
+    """Raises BadRequest for a part that this model cannot read: an answer as if it had would be worse."""
+    for index, part in enumerate(content if isinstance(content, list) else []):
+        kind = part.get("type") if isinstance(part, dict) else None
+        name = next((name for word, name in _NO_TEXT.items() if isinstance(kind, str) and word in kind), None)
+        if name is not None:
+            raise BadRequest(f"{place}[{index}] is {name}; this model reads text only.", "Send its content as text.", param="messages")
 
 
 def _least_characters(message: JSONObject) -> int:
