@@ -15,16 +15,13 @@ from daemon.records import JSON, JSONObject
 from tests.engine.walker import accepts, held, walk
 
 SCHEMA = "response_format.json_schema.schema"
-LIST: JSONObject = {
-    "$ref": "#/$defs/n",
-    "$defs": {
-        "n": {
-            "type": "object",
-            "properties": {"v": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}},
-            "required": ["v", "next"],
-        }
-    },
+NODE: JSONObject = {
+    "type": "object",
+    "properties": {"v": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}},
+    "required": ["v", "next"],
 }
+LIST: JSONObject = {"$ref": "#/$defs/n", "$defs": {"n": NODE}}
+PAIR: JSONObject = {"type": "object", "properties": {"a": {"type": "integer"}, "x": {}}}
 KINDS: JSONObject = {
     "oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}],
     "discriminator": {"propertyName": "kind"},
@@ -145,6 +142,15 @@ def test_whatever_a_pattern_lets_through_matches(pattern: str) -> None:
         ({"type": "integer", "exclusiveMinimum": True, "minimum": 3}, {"3": False, "4": True}),
         ({"items": [{"type": "string"}, {"type": "null"}], "additionalItems": False}, {'["a", null]': True, '["a", null, 1]': False}),
         ({"type": "string", "format": "date"}, {'"2024-02-29"': True, '"2023-02-29"': False, '"1900-02-29"': False, '"2000-02-29"': True}),
+        ({}, {'[1.5, {"a": null}]': True, "1e5": False, "[1e5]": False}),
+        ({"type": "number"}, {"-0.5": True, "1e400": False, "9" * 17: False}),
+        ({"type": "array", "prefixItems": [{"type": "null"}]}, {"[null]": True, "[null, 1]": False, "[]": True}),
+        (
+            {"allOf": [{"$ref": "#/$defs/a"}, {"properties": {"b": {}}}], "$defs": {"a": PAIR}},
+            {'{"a": 1}': True, '{"a": 1, "c": 2}': False},
+        ),
+        ({**PAIR, "anyOf": [{"required": ["a"]}, {"required": ["x"]}]}, {'{"a": 1}': True, '{"x": 1}': True, '{"c": 1}': False}),
+        ({"allOf": [NODE, {"type": "object"}], "$defs": {"n": NODE}}, {'{"v": 1, "next": {"v": 2, "next": null}}': True}),
         (KINDS, {'{"kind": "a"}': True, '{"kind": "c", "s": "x"}': True, '{"kind": "c"}': False, '{"kind": "a", "s": "x"}': False}),
         (False, {}),
     ],

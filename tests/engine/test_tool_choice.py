@@ -61,6 +61,7 @@ def test_a_named_tool_is_the_only_one_and_others_do_not_matter() -> None:
     named: JSON = {"type": "function", "function": {"name": "now"}}
     rule = constraint({"tools": TOOLS, "tool_choice": named, "response_format": {"type": "json_object"}})
     assert rule is not None and accepts(rule, CALL)
+    assert not accepts(called(TOOLS, named), CALL + "\n" + CALL)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,8 @@
 """A JSON schema as a request gives it, made ready for llguidance: what it allows validates, and what it cannot express is refused by name.
 
 The schema is rebuilt from the keywords that are known here. What only annotates is left out; what asserts something that no grammar
-can hold to is an error that names its place. Every `$ref` becomes one to a definition at the top. Where a schema leaves open what is
-seldom meant, the reply is held to less than it allows, which still validates:
-
-- properties that it does not name are written only if it says `additionalProperties`, or has no `properties`;
-- `properties` without a `type` means an object, `items` an array;
-- integers keep within the 53 bits that every JSON reader holds exactly;
-- between JSON's signs there is at most one space, or a new line with its indent.
+can hold to is an error that names its place. Every `$ref` becomes one to a definition at the top. What a schema leaves open is narrowed
+where that helps (`schema_narrowing`). Between JSON's signs there is at most one space, or a new line with its indent.
 """
 
 from __future__ import annotations
@@ -17,7 +12,8 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from daemon.engine.llama.schema_loops import Loops
+from daemon.engine.llama.schema_narrowing import ANYTHING, joined, narrowed
+from daemon.engine.llama.schema_places import SameValue
 from daemon.engine.llama.schema_text import FORMATS, PATTERNS, REFUSED_FORMATS, translated
 from daemon.engine.llama.schema_unions import exclude_each_other
 from daemon.engine.llama.schema_values import LONGEST_TEXT, bounds, constant, count, deeper_than, names, refused, types
@@ -83,20 +79,22 @@ class _Reader:
         self._names: dict[tuple[str, bool], str] = {}
         self._waiting: list[tuple[JSON, str, str, bool]] = []
         self._parts = 0
-        self._loops = Loops(self._target)
+        self._places = SameValue(self._target)
 
     def read(self, schema: JSON) -> JSONObject:
         whole = self._schema(schema, self._path, False, 0)
-        definitions: JSONObject = {}
+        definitions: JSONObject = {"any": ANYTHING}
         while self._waiting:
             target, path, name, merged = self._waiting.pop()
             definitions[name] = self._schema(target, path, merged, 1)
         if not isinstance(whole, dict):
             whole = {} if whole else {"enum": []}
-        return {"x-guidance": _OPTIONS, **whole, **({"$defs": definitions} if definitions else {})}
+        return {"x-guidance": _OPTIONS, **whole, "$defs": definitions}
 
     def _schema(self, schema: JSON, path: str, merged: bool, level: int) -> JSON:
         """A schema in its place. `merged`: others hold for the same value too, so that it must not be narrowed."""
+        if schema is True and not merged:
+            return narrowed({}, [])
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
@@ -111,8 +109,13 @@ class _Reader:
                 raise refused(f"{path}.{keyword}", "cannot be expressed as a grammar")
         if level and "$id" in schema and '"$ref"' in json.dumps(schema):
             raise refused(f"{path}.$id", "cannot be expressed: references below it would point elsewhere")
+        return self._rebuilt(schema, path, merged, level)
+
+    def _rebuilt(self, schema: JSONObject, path: str, merged: bool, level: int) -> JSONObject:
         applied = _APPLICATORS & schema.keys()
-        inner = merged or len(applied) > 1 or bool(applied and _ASSERTIONS & schema.keys())
+        every = schema.get("allOf")
+        joins = len(applied) > 1 or bool(applied and _ASSERTIONS & schema.keys()) or (isinstance(every, list) and len(every) > 1)
+        inner = merged or joins
         out: JSONObject = {}
         also: list[JSON] = []  # further schemas that hold too
         kinds = types(schema, path)
@@ -145,11 +148,15 @@ class _Reader:
                 else:
                     out[keyword] = either
             elif keyword == "allOf":
-                also += self._list_of(value, where, inner or len(_list(value, where)) > 1, level)
+                also += self._list_of(value, where, inner, level)
         out.update(self._of_object(schema, path, merged or bool(applied), level))
         out.update(self._of_array(schema, path, merged or bool(applied), level))
-        out.update(bounds(schema, path, kinds, narrow=not inner and not out.keys() & {"enum", "const"}))
-        if len(also) == 1 and not out:
+        out.update(bounds(schema, path))
+        if joins and not merged:
+            also.append(joined(self._places.all_of(schema)))
+        elif not merged and not applied and not out.keys() & {"enum", "const"} and (out or not also):
+            out = narrowed(out, kinds)
+        if len(also) == 1 and not out and isinstance(also[0], dict):
             return also[0]
         return {**out, "allOf": also} if also else out
 
@@ -175,9 +182,7 @@ class _Reader:
         further = schema.get("additionalProperties")
         if further is not None:
             out["additionalProperties"] = self._schema(further, f"{path}.additionalProperties", merged, level + 1)
-        elif schema.get("unevaluatedProperties") is False or (
-            named.keys() >= set(needed) and not merged and (named or patterns or "properties" in schema)
-        ):
+        elif schema.get("unevaluatedProperties") is False:
             out["additionalProperties"] = False
         keys = schema.get("propertyNames")
         if isinstance(keys, dict) and keys != {"type": "string"} and keys:
@@ -211,7 +216,7 @@ class _Reader:
         target = self._target(value)
         if not isinstance(value, str) or target is None:
             raise refused(path, f"{value} is not a place within the schema, such as #/$defs/NAME")
-        if self._loops.leads_back(target):
+        if self._places.leads_back(target):
             raise refused(path, f"{value} leads back to itself")
         return self._definition(target, self._path_of(value), value, merged)
 

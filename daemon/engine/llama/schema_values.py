@@ -9,7 +9,8 @@ from daemon.records import JSON, JSONObject
 
 LONGEST_TEXT = 1 << 14  # characters of a name, a constant or a pattern: a grammar takes such a text in one go
 _TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-_EXACT = 2**53 - 1
+EXACT = 2**53 - 1
+"""Whole numbers up to this, and no others, are the same in every JSON reader."""
 _MOST_COUNT = 10**6
 _DEEPEST = 32  # levels within a constant
 
@@ -52,7 +53,7 @@ def constant(value: JSON, path: str, level: int = 0) -> JSON:
         raise refused(path, f"is a text of {len(value)} characters; {LONGEST_TEXT} are the most")
     if isinstance(value, str) and re.search("[\\x00-\\x07\\x0b\\x0e-\\x1f\\x7f\\ud800-\\udfff]", value):
         raise refused(path, "has a control character or half of a character, which a grammar cannot hold")
-    if isinstance(value, int) and abs(value) > _EXACT:
+    if isinstance(value, int) and abs(value) > EXACT:
         raise refused(path, "is a whole number of more than 53 bits, which a grammar cannot hold exactly")
     if level > _DEEPEST:
         raise refused(path, f"is nested more than {_DEEPEST} levels deep")
@@ -88,8 +89,8 @@ def count(value: JSON, path: str, *, least: bool) -> int:
     return min(whole, _MOST_COUNT)
 
 
-def bounds(schema: JSONObject, path: str, kinds: list[JSON], *, narrow: bool) -> JSONObject:
-    """The limits of numbers. `narrow`: an integer without limits may be given some."""
+def bounds(schema: JSONObject, path: str) -> JSONObject:
+    """The limits of numbers."""
     out: JSONObject = {}
     for side, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         limit, beyond = schema.get(side), schema.get(strict)
@@ -98,25 +99,17 @@ def bounds(schema: JSONObject, path: str, kinds: list[JSON], *, narrow: bool) ->
         for name, value in ((side, limit), (strict, beyond)):
             if value is not None and value is not False:
                 out[name] = _limit(value, f"{path}.{name}", 1 if side == "maximum" else -1)
-    step = schema.get("multipleOf")
-    if step is not None:
+    if (step := schema.get("multipleOf")) is not None:
         out["multipleOf"] = _number(step, f"{path}.multipleOf")
-    if narrow and "integer" in kinds and "number" not in kinds:
-        low = [value for value in (out.get("minimum"), out.get("exclusiveMinimum")) if isinstance(value, (int, float))]
-        high = [value for value in (out.get("maximum"), out.get("exclusiveMaximum")) if isinstance(value, (int, float))]
-        if not low and all(value > -_EXACT for value in high):
-            out["minimum"] = -_EXACT
-        if not high and all(value < _EXACT for value in low):
-            out["maximum"] = _EXACT
     return out
 
 
 def _limit(value: JSON, path: str, side: int) -> float:
     """A limit, moved in where it is so far out that only what cannot be held exactly lies between."""
     number = _number(value, path)
-    if number * side > _EXACT:
-        return _EXACT * side
-    if abs(number) > _EXACT:
+    if number * side > EXACT:
+        return EXACT * side
+    if abs(number) > EXACT:
         raise refused(path, "leaves only numbers of more than 53 bits, which a grammar cannot hold exactly")
     return number
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import threading
 import time
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class _Part:
 
 
 class Structures:
-    """The constraints of one model's replies. For one thread; what it returns is for another.
+    """The constraints of one model's replies. Safe to use from several threads; what it returns is for one at a time.
 
     The tokenizer that llguidance needs is built with the first constraint, which takes a few tenths of a second.
     """
@@ -46,6 +47,7 @@ class Structures:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._tokenizers: dict[tuple[str, ...], LLTokenizer] = {}
+        self._building = threading.Lock()
 
     def constraint(self, call: GenerateCall, format: ToolFormat, prompt_end: str = "") -> Constraint | None:
         """What the reply to this call must be; None if it is free.
@@ -72,8 +74,9 @@ class Structures:
             sources.append(reply)
         if tools:
             ready, parameters = _prepared_tools(tools)
+            several = call.parallel_tool_calls and not isinstance(call.tool_choice, dict)  # a choice of one is one call
             choices.append("@calls")
-            grammars.append({"name": "calls", "lark_grammar": format.call_grammar(ready, parallel=call.parallel_tool_calls)})
+            grammars.append({"name": "calls", "lark_grammar": format.call_grammar(ready, parallel=several)})
             sources += parameters
         before, rules = self._reasoning(format, prompt_end)
         grammars.insert(0, {"lark_grammar": f"start: {before} body\nbody: {' | '.join(choices)}\n{rules}"})
@@ -123,7 +126,8 @@ class Structures:
         until = "think[lazy]: /(?s:.*)/ " + json.dumps(closing) + "\nTHINK_END: /[ \\n]{0,4}/\n"
         if format.opens_reasoning(prompt_end):
             return "think THINK_END", until
-        knows = len(self._vocabulary.tokenize(opening.strip(), special=True)) == 1  # else the model was not taught to reason
+        # A vocabulary without a token for it belongs to a model that was not taught to reason.
+        knows = opening.startswith(tuple(self._vocabulary.controls)) or len(self._vocabulary.tokenize(opening.strip(), special=True)) == 1
         if knows and not prompt_end.rstrip().endswith(closing.strip()):
             return f"({json.dumps(opening)} think THINK_END)?", until
         return "", ""
@@ -133,9 +137,10 @@ class Structures:
 
         Control tokens can never be part of a text, except the format's own markers: those are ordinary text to a grammar.
         """
-        if markers not in self._tokenizers:
-            self._tokenizers[markers] = _tokenizer(self._vocabulary, markers)
-        return self._tokenizers[markers]
+        with self._building:
+            if markers not in self._tokenizers:
+                self._tokenizers[markers] = _tokenizer(self._vocabulary, markers)
+            return self._tokenizers[markers]
 
 
 def _reply_schema(wanted: JSONObject | None) -> _Part | None:

@@ -1,4 +1,7 @@
-"""References that lead back to themselves without a step into the value: no validator ever gets to the end of them."""
+"""The schemas that hold for one and the same value, through references too.
+
+A reference may lead back to itself without a step into the value: no validator ever gets to the end of such a one.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable, Iterator
 from daemon.records import JSON, JSONObject
 
 
-class Loops:
+class SameValue:
     """Looks through one schema's references; what was found to end is not looked through again.
 
     Args:
@@ -22,7 +25,7 @@ class Loops:
         """Whether this schema, or one that holds for the same value, holds for it again and again."""
         if not isinstance(schema, dict):
             return False
-        path = [(schema, self._same_value(schema))]
+        path = [(schema, self._next(schema))]
         above = {id(schema)}
         while path:
             current, others = path[-1]
@@ -34,12 +37,23 @@ class Loops:
             elif id(following) in above:
                 return True
             elif id(following) not in self._ends:
-                path.append((following, self._same_value(following)))
+                path.append((following, self._next(following)))
                 above.add(id(following))
         return False
 
-    def _same_value(self, schema: JSONObject) -> Iterator[JSONObject]:
-        """The schemas that hold for the same value as this one."""
+    def all_of(self, schema: JSONObject) -> Iterator[JSONObject]:
+        """This schema, and all that hold for the same value or may hold for it."""
+        seen: set[int] = set()
+        waiting = [schema]
+        while waiting:
+            current = waiting.pop()
+            if id(current) not in seen:
+                seen.add(id(current))
+                waiting += self._next(current)
+                yield current
+
+    def _next(self, schema: JSONObject) -> Iterator[JSONObject]:
+        """The schemas that are named in this one's place."""
         found: list[JSON] = [self._target(schema["$ref"])] if "$ref" in schema else []
         for keyword in ("anyOf", "oneOf", "allOf"):
             several = schema.get(keyword)
