@@ -152,10 +152,11 @@ async def test_a_call_that_must_come_comes(engine: LlamaEngine, choice: JSON, te
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_cannot_be_held_is_refused_while_others_go_on(engine: LlamaEngine) -> None:
     running = asyncio.create_task(collect(engine, _asked("Tell me a story.", max_tokens=40)))
-    for schema, param in (
+    refused: list[tuple[JSONObject, str]] = [
         ({"properties": {"age": {"not": {}}}}, "response_format.json_schema.schema.properties.age.not"),
         ({"type": "string", "pattern": "(?=x)"}, "response_format.json_schema.schema"),
-    ):
+    ]
+    for schema, param in refused:
         with pytest.raises(BadRequest) as caught:
             await collect(engine, _asked("x", schema))
         assert caught.value.param == param and len(caught.value.message) < 500
@@ -175,7 +176,8 @@ async def test_log_probabilities_are_the_models_own_also_under_a_schema(engine: 
     for entry in entries:
         top = entry["top_logprobs"]
         assert isinstance(top, list) and len(top) == 3
-        assert sum(math.exp(float(each["logprob"])) for each in top) <= 1 + 1e-4  # type: ignore[index,arg-type]
+        shares = [math.exp(float(str(each["logprob"]))) for each in top if isinstance(each, dict)]
+        assert len(shares) == 3 and shares == sorted(shares, reverse=True) and sum(shares) <= 1 + 1e-4
     assert finished.tokens.logprobs[0] < -0.5  # the model itself would not begin so
 
 
