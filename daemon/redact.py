@@ -184,7 +184,8 @@ def redact(inference: Inference) -> Inference:
     reply, found_reply = redact_object(inference.reply)
     request, found_request = redact_object(inference.request)
     error, found_error = redact_text(inference.error)
-    count = found + found_effective + found_reply + found_request + found_error
+    note, found_note = redact_text(inference.note)
+    count = found + found_effective + found_reply + found_request + found_error + found_note
     if not count:
         return inference
     return replace(
@@ -194,6 +195,7 @@ def redact(inference: Inference) -> Inference:
         reply=reply,
         request=request,
         error=error,
+        note=note,
         tokens=None,
         redactions=inference.redactions + count,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -99,7 +99,7 @@ class _RunFrames(Frames):
     def abort(self) -> None:
         self._gone = True
 
-    async def frames(self) -> AsyncIterator[bytes]:
+    async def frames(self) -> AsyncGenerator[bytes, None]:
         """Ends when the run has ended and all of it was told, the client is gone, or the daemon stops."""
         services = self._services
         while not self._gone and not services.stopping.is_set():

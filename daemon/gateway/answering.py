@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -90,7 +90,7 @@ class _ChoiceFrames(Frames):
         self._hung_up = True
         self._choices.abort()
 
-    async def frames(self) -> AsyncIterator[bytes]:
+    async def frames(self) -> AsyncGenerator[bytes, None]:
         form, found, begun = self._form, self._first, set[int]()
         records: dict[int, Inference] = {}
         while not self._hung_up:

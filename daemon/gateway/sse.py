@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from typing import TypeVar
 
 from starlette.types import Receive, Scope, Send
@@ -29,7 +30,7 @@ class Frames(ABC):
     """Produces the frames of one stream."""
 
     @abstractmethod
-    def frames(self) -> AsyncIterator[bytes]: ...
+    def frames(self) -> AsyncGenerator[bytes, None]: ...
 
     @abstractmethod
     def abort(self) -> None:
@@ -59,8 +60,9 @@ class EventStream:
 
     async def _write(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-        async for frame in self._frames.frames():
-            await send({"type": "http.response.body", "body": frame, "more_body": True})
+        async with contextlib.aclosing(self._frames.frames()) as frames:
+            async for frame in frames:
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -82,8 +82,8 @@ def test_a_record_loses_its_secret_on_both_sides_and_its_token_ids() -> None:
         request={"tools": [{"description": SECRETS["aws-key-id"]}]},
         effective=[user(SECRETS["jwt"])],
     )
-    clean = redact(record)
-    assert clean.redactions == 4 and clean.tokens is None
+    clean = redact(replace(record, note=f"It names {SECRETS['aws-key-id']}."))
+    assert clean.redactions == 5 and clean.tokens is None and "[redacted:aws-key-id]" in clean.note
     assert clean.messages[0] is not None and "[redacted:github-token]" in str(clean.messages[1])
     assert redact(clean) == clean
     plain = inference(tokens=TokenTrace((1,), (2,), (-0.5,)))
