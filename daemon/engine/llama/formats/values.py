@@ -40,8 +40,8 @@ def required_of(schema: JSONObject) -> frozenset[str]:
 
 
 def with_shared(schema: JSONObject, root: JSONObject) -> JSONObject:
-    """A part of the schema `root`, with the definitions that it may refer to."""
-    shared: JSONObject = {key: root[key] for key in ("$defs", "definitions") if key in root}
+    """A part of the schema `root`, with the definitions that it may refer to, and how its JSON is to be written."""
+    shared: JSONObject = {key: root[key] for key in ("x-guidance", "$defs", "definitions") if key in root}
     return {**shared, **schema}
 
 
