@@ -15,6 +15,7 @@ from daemon.records import JSON, JSONObject
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")  # what clients call it
 _RESULT = "result"  # set on a user's message that holds what a tool gave back
+_SILENCE = " "  # an assistant's that said nothing
 _SHORT_ID = 9  # letters and digits, which Mistral's templates insist on
 
 
@@ -46,8 +47,12 @@ class Traits:
     several_system: bool = True
     late_system: bool = True
     """It writes a system message in mid-conversation, in its place."""
+    lone_system: bool = True
+    """It writes a system message also where there is no user's."""
     free_turns: bool = True
     """Users and assistants need not take turns."""
+    empty_turns: bool = True
+    """It takes an assistant's message that says nothing."""
 
     @property
     def writes_calls(self) -> bool:
@@ -57,7 +62,14 @@ class Traits:
     def strictest(self) -> Traits:
         """As if it could do nothing that some templates cannot: the last try with a conversation that it refused."""
         return replace(
-            self, parallel=False, text_beside_calls=False, reasoning_beside_text=False, system=False, late_system=False, free_turns=False
+            self,
+            parallel=False,
+            text_beside_calls=False,
+            reasoning_beside_text=False,
+            system=False,
+            late_system=False,
+            free_turns=False,
+            empty_turns=False,
         )
 
 
@@ -73,10 +85,29 @@ def arrange(messages: list[JSONObject], tools: list[JSONObject], traits: Traits)
         if not traits.parallel:
             arranged = _one_call_each(arranged)
     arranged = _one_after_another([_written(message, calls_as_text, results_as_text) for message in arranged])
+    if not traits.lone_system and all(message.get("role") == "system" for message in arranged):
+        traits = replace(traits, system=False)
     arranged = _fold_system(arranged, traits)
     if not traits.free_turns:
         arranged = _take_turns(arranged)
     return [_finished(message, traits) for message in arranged]
+
+
+def described(tools: list[JSONObject]) -> list[JSONObject]:
+    """The tools with everything that is optional, which some templates take for granted."""
+    return [{**tool, "function": _described(tool.get("function"))} for tool in tools]
+
+
+def _described(function: JSON) -> JSONObject:
+    whole: JSONObject = {"description": "", **(function if isinstance(function, dict) else {})}
+    parameters = whole.get("parameters")
+    schema: JSONObject = {"type": "object", "properties": {}, "required": [], **(parameters if isinstance(parameters, dict) else {})}
+    properties = schema["properties"]
+    if isinstance(properties, dict):
+        schema["properties"] = {
+            name: {"type": "string", "description": "", **value} if isinstance(value, dict) else value for name, value in properties.items()
+        }
+    return {**whole, "parameters": schema}
 
 
 def _plain(message: JSONObject) -> JSONObject:
@@ -241,6 +272,8 @@ def _finished(message: JSONObject, traits: Traits) -> JSONObject:
         finished["tool_calls"] = [_finished_call(call, traits) for call in calls]
         if traits.null_content and not finished["content"]:
             finished["content"] = None
+    elif finished.get("role") == "assistant" and not finished["content"] and not traits.empty_turns:
+        finished["content"] = _SILENCE
     if traits.short_ids and "tool_call_id" in finished:
         finished["tool_call_id"] = _short_id(finished["tool_call_id"])
     return finished

@@ -116,7 +116,6 @@ class Intake:
         self._waiting: PriorityQueue[_Waiting] = PriorityQueue()
         self._open: dict[int, bool] = {}  # calls that are prepared or wait for it; whether they were cancelled
         self._lock = threading.Lock()
-        self._structure_lock = threading.Lock()
 
     def run(self, messages: Iterator[JSONObject]) -> None:
         """Until there are no more. Whatever goes wrong with a message ends its call with an error, and touches no other call."""
@@ -201,8 +200,7 @@ class Intake:
         prompt = self._prompt(call)
         self._prompts.fits(len(prompt.tokens) + 1)
         room = self._context_tokens - len(prompt.tokens)
-        with self._structure_lock:
-            constraint = self._structures.constraint(call, prompt.format, prompt.end)
+        constraint = self._structures.constraint(call, prompt.format, prompt.end)
         sampler = Sampler(sampling, prompt.tokens, constraint=constraint, top_logprobs=call.top_logprobs, pieces=self._vocabulary)
         job = Sequence(
             call.id,

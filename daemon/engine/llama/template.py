@@ -10,7 +10,7 @@ import jinja2
 import jinja2.meta
 
 from daemon.engine.llama.control_text import Hidden, Piece, pattern
-from daemon.engine.llama.conversation import Traits, arrange
+from daemon.engine.llama.conversation import Traits, arrange, described
 from daemon.engine.llama.template_sandbox import Refused, clock, environment
 from daemon.engine.llama.template_traits import CannotRender, traits_of
 from daemon.errors import BadRequest, DataError
@@ -83,9 +83,11 @@ class ChatTemplate:
         tools, messages = _functions(conversation.tools), conversation.messages
         values = {name: hidden.hide(value) for name, value in conversation.values.items()}
         refusal: CannotRender | None = None
-        for traits in (self.traits, self.traits.strictest):
-            arranged = [_object(hidden.hide(message)) for message in arrange(messages, tools, traits)]
-            shown = [_object(hidden.hide(tool)) for tool in tools]
+        whole = described(tools)
+        ways = [(self.traits, tools), *([(self.traits, whole)] if whole != tools else []), (self.traits.strictest, whole)]
+        for traits, listed in ways:
+            arranged = [_object(hidden.hide(message)) for message in arrange(messages, listed, traits)]
+            shown = [_object(hidden.hide(tool)) for tool in listed]
             try:
                 return hidden.reveal(self._run(arranged, shown, traits, replace(conversation, values=values)))
             except CannotRender as error:

@@ -97,6 +97,8 @@ class _Probe:
         self.traits = replace(
             traits,
             free_turns=free,
+            lone_system=self.shows(traits, [_SYSTEM], "Probe-system"),
+            empty_turns=self.shows(traits, [_USER, {**_ANSWER, "content": ""}, _AGAIN], "Probe-user", "Probe-again"),
             several_system=self.shows(traits, [_SYSTEM, _LATE, _USER], "Probe-system", "Probe-late", "Probe-user"),
             late_system=self.shows(traits, late, "Probe-user", "Probe-answer", "Probe-late", "Probe-again"),
         )
