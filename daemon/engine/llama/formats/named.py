@@ -13,7 +13,7 @@ from daemon.engine.llama.formats import grammar
 from daemon.engine.llama.formats.base import Parser
 from daemon.engine.llama.formats.calls import Call, argument_text, functions, parsed
 from daemon.engine.llama.formats.marked import MarkedFormat
-from daemon.engine.llama.formats.reader import Calls, Scope
+from daemon.engine.llama.formats.reader import Calls, Dialect, Reader, Scope
 from daemon.records import JSONObject
 
 _NAME = re.compile(r"[^\s<>{]")
@@ -65,7 +65,7 @@ class Functionary32Format(NamedFormat):
         return "'>>>all\\n'" in template
 
     def parser(self, tools: tuple[JSONObject, ...], prompt_end: str) -> Parser:
-        parser = super().parser(tools, prompt_end)
+        parser = super().parser(tools, prompt_end) if functions(tools) else Reader(Dialect({}, dropped=(">>>all\n",)), (), reasons=False)
         if prompt_end.endswith(">>>"):
             parser.push(">>>")
         return parser

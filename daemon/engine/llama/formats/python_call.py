@@ -11,7 +11,6 @@ from daemon.engine.llama.formats.source import CutOff, Malformed, Source, Steps
 _NAME = re.compile(r"\w")
 _WORD = re.compile(r"[\w.+-]")
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0", "\n": ""}
 _HEX = {"x": 2, "u": 4, "U": 8}
 _HEX_DIGIT = re.compile(r"[0-9a-fA-F]")
@@ -42,6 +41,8 @@ def arguments_of(source: Source) -> Steps[str]:
         if members:
             yield from source.literal(",")
             yield from source.space()
+            if (yield from source.maybe(")")):
+                break
         name = yield from source.matching(_NAME)
         yield from source.space()
         yield from source.literal("=")
@@ -66,8 +67,10 @@ def _value(source: Source, depth: int) -> Steps[str]:
     if opening == "{":
         return "{" + ", ".join((yield from _items(source, "}", depth, keyed=True))) + "}"
     word = yield from source.matching(_WORD)
-    if word not in _WORDS and not _NUMBER.fullmatch(word):
-        raise CutOff if source.exhausted else Malformed("has an argument that is no literal")
+    try:
+        json_text.parse(_WORDS.get(word, word))
+    except ValueError:
+        raise CutOff if source.exhausted else Malformed("has an argument that is no literal") from None
     return _WORDS.get(word, word)
 
 
