@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -27,7 +28,10 @@ from daemon.records import JSON, JSONObject
 
 _LARGEST_GRAMMAR = 1 << 20  # characters
 _SEARCH_S = 1.0  # for the part of a schema that does not compile
-_LIMITS = LLParserLimits(max_items_in_row=10_000, verbose_errors=False)
+_LIMITS = LLParserLimits(max_items_in_row=10_000, step_lexer_fuel=50_000, max_lexer_states=20_000, verbose_errors=False)
+"""So that no step takes longer than a few of the model's own, and no reply more than some 25 MB."""
+_FORCING_UP_TO = 1 << 15  # characters of a grammar
+_LONG_TEXT = re.compile(r'"[^"]{400}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,11 @@ class Structures:
             grammars.append({"name": "calls", "lark_grammar": format.call_grammar(ready, parallel=several)})
             sources += parameters
         before, rules = self._reasoning(format, prompt_end)
-        grammars.insert(0, {"lark_grammar": f"start: {before} body\nbody: {' | '.join(choices)}\n{rules}"})
-        text = json.dumps({"grammars": grammars})
+        text = json.dumps(grammars)
+        # What can only come in one way is spelled in the tokens that the model knows best, which takes long for long texts.
+        options = {"no_forcing": len(text) > _FORCING_UP_TO or _LONG_TEXT.search(text) is not None}
+        whole = f"%llguidance {json.dumps(options)}\nstart: {before} body\nbody: {' | '.join(choices)}\n{rules}"
+        text = json.dumps({"grammars": [{"lark_grammar": whole}, *grammars]})
         if len(text) > _LARGEST_GRAMMAR:
             raise BadRequest(f"{sources[0].path} and the other tools' parameters are too large together.", param=sources[0].path)
         return self._compiled(text, format, sources)
