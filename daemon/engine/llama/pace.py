@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from daemon.engine.llama.batch import BATCH_TOKENS
 from daemon.engine.llama.model import MIN_PIECE
 
-LONE_PIECE = 128  # tokens read at once while no stream flows: bounds how long a newcomer waits
-WORTHWHILE = 64  # cells that are not worth less than this are kept and copied
+WORTHWHILE = 64  # tokens from which on cells are worth keeping and copying
 
-_PIECES = (128, 64, 32, 16, MIN_PIECE)
+_PIECES = (BATCH_TOKENS - MIN_PIECE, 256, 128, 64, 32, 16, MIN_PIECE)
+"""Tokens at once. What would be left after the last piece, if it is less than the smallest, is read with it."""
+_LONE_S = 0.4  # the longest piece while no stream flows: bounds how long a newcomer waits
+_LONE_LEAST = 64
 _ROOM = 1.6  # a piece may take so many steps of the running streams: with the step itself they wait less than 3 times the usual
 _KEEP = 0.8  # of an older measurement
+_OUTLIER = 3  # no one piece says that reading is slower than so many times what it was
 
 
 class Pace:
@@ -25,8 +29,8 @@ class Pace:
         self._step_s[streams] = _smooth(self._step_s.get(streams, seconds), seconds)
 
     def read(self, tokens: int, seconds: float) -> None:
-        """Up at once, down slowly: a piece that is too large is worse than one that is too small."""
-        each = seconds / tokens
+        """Almost up at once, down slowly: a piece that is too large is worse than one that is too small."""
+        each = min(seconds / tokens, _OUTLIER * self._read_s)
         self._read_s = max(each, _smooth(self._read_s, each))
 
     def copied(self, size: int, seconds: float) -> None:
@@ -37,10 +41,8 @@ class Pace:
 
     def piece(self, streams: int) -> int:
         """Tokens of a prompt to read at once beside so many running streams."""
-        if not streams:
-            return LONE_PIECE
-        room = _ROOM * self._step_s.get(streams, 0.0)
-        return next((size for size in _PIECES if size * self._read_s <= room), MIN_PIECE)
+        room, least = (_ROOM * self._step_s.get(streams, 0.0), MIN_PIECE) if streams else (_LONE_S, _LONE_LEAST)
+        return next((size for size in _PIECES if size * self._read_s <= room), least)
 
     def pays(self, tokens: int, size: int) -> bool:
         """Whether copying a state of `size` bytes (out and in) is worth it for `tokens` that need not be read then."""
