@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.children import Child, ChildGone, child_environment
+from daemon.children import Child, ChildGone, Receiver, child_environment
+from daemon.errors import DataError
 from daemon.records import JSONObject
 
 MODULE = "tests.engine.child_echo"
@@ -129,3 +130,47 @@ def test_a_stopped_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
     while _alive(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _alive(pid)
+
+
+class _Collector(Receiver):
+    def __init__(self) -> None:
+        self.taken: list[JSONObject] = []
+
+    def take(self, message: JSONObject) -> None:
+        self.taken.append(message)
+        if message.get("value") == 99:
+            raise DataError("Too much.")
+
+
+async def _received(tmp_path: Path) -> tuple[Child, _Collector]:
+    collector = _Collector()
+    return await Child.start(MODULE, [], log=tmp_path / "child.log", env=ENVIRONMENT, receiver=collector), collector
+
+
+async def test_a_receiver_is_handed_every_message_whole_and_hears_of_the_end(tmp_path: Path) -> None:
+    child, collector = await _received(tmp_path)
+    long = "ä" * 300_000  # comes in many pieces
+    await child.send({"type": "count", "to": 5})
+    await child.send({"text": long})
+    child.close_stdin()
+    await asyncio.wait_for(child.delivered(), 20)
+    assert [message.get("value") for message in collector.taken[1:6]] == [0, 1, 2, 3, 4]
+    assert collector.taken[6] == {"echo": {"text": long}}
+    assert await child.wait() == 0
+
+
+async def test_a_receiver_hears_of_a_child_that_is_killed(tmp_path: Path) -> None:
+    child, collector = await _received(tmp_path)
+    await child.send({"type": "crash"})
+    await asyncio.wait_for(child.delivered(), 20)
+    assert [message["type"] for message in collector.taken] == ["hello"]
+    await child.terminate()
+    assert child.returncode == -signal.SIGKILL
+
+
+async def test_what_a_receiver_raises_reaches_who_waits(tmp_path: Path) -> None:
+    child, _ = await _received(tmp_path)
+    await child.send({"type": "count", "to": 200})
+    with pytest.raises(DataError, match="Too much"):
+        await asyncio.wait_for(child.delivered(), 20)
+    await child.terminate(grace_s=0.1)

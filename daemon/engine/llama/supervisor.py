@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from daemon.children import Child, ChildGone, signal_group
+from daemon.children import Child, ChildGone, Receiver, signal_group
 from daemon.engine.base import Stats
 from daemon.engine.llama.messages import stats_of, whole
 from daemon.engine.llama.protocol import WorkerSettings, error_from_json
@@ -57,6 +57,17 @@ class WorkerFacts:
             ready.get("fill_in_middle") is True,
             str(ready.get("tool_format") or ""),
         )
+
+
+class _Life(Receiver):
+    """One life of a worker."""
+
+    def __init__(self, supervisor: Supervisor, restarts: int) -> None:
+        self._supervisor = supervisor
+        self._restarts = restarts
+
+    def take(self, message: JSONObject) -> None:
+        self._supervisor.hear(message, self._restarts)
 
 
 class Supervisor:
@@ -204,19 +215,14 @@ class Supervisor:
         """One life of a worker, from start to end; its open calls end with it."""
         if restarts:
             await asyncio.to_thread(self._check_file)
-        child = await Child.start(self._module, [], log=self._log, env=_threads_that_soon_sleep())
+        life = _Life(self, restarts)
+        child = await Child.start(self._module, [], log=self._log, env=_threads_that_soon_sleep(), receiver=life)
         self._child = child
         watching = asyncio.create_task(self._watch(child), name="engine-watchdog")
         try:
             start: JSONObject = {"type": "start", **self._settings.model_dump(mode="json")}
             await child.send(start)
-            async for message in child.messages():
-                self._heard += 1
-                queue = self._calls.get(call) if isinstance(call := message.get("id"), int) else None
-                if queue is not None:
-                    queue.put_nowait(message)
-                else:
-                    self._about_itself(message, restarts)
+            await child.delivered()
             if watching.done():
                 raise EngineError(f"The engine had said nothing for {self._silence_s:.0f} s and was ended.", f"Its log is {self._log}.")
             raise EngineError("The engine worker ended unexpectedly.", f"Its log is {self._log}.")
@@ -228,6 +234,15 @@ class Supervisor:
                 queue.put_nowait(gone)
             self._child = None
             await child.terminate(grace_s=0.5)
+
+    def hear(self, message: JSONObject, restarts: int) -> None:
+        """One message of the worker that has been started again `restarts` times: an answer, or about itself."""
+        self._heard += 1
+        queue = self._calls.get(call) if isinstance(call := message.get("id"), int) else None
+        if queue is not None:
+            queue.put_nowait(message)
+        else:
+            self._about_itself(message, restarts)
 
     def _check_file(self) -> None:
         """Raises DataError for a file that is not the one that was loaded first: releases name its hash."""
