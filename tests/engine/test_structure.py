@@ -249,13 +249,6 @@ def test_a_hostile_schema_works_or_is_refused_and_soon(schema: JSONObject) -> No
     assert time.process_time() - began < 3
 
 
-def test_a_long_text_is_followed_without_reading_it_to_its_end_at_every_step() -> None:
-    rule = held({"const": "c" * 16_000})
-    began = time.process_time()
-    assert not accepts(rule, '"' + "c" * 200)
-    assert time.process_time() - began < 1
-
-
 NAMES = st.sampled_from(["a", "b", "c d", 'e"', "é"])
 LEAVES: st.SearchStrategy[JSON] = st.one_of(
     st.sampled_from(
