@@ -33,6 +33,7 @@ class Letters:
     size = 300
     longest_piece_bytes = 1
     begin_text = ""
+    defined_texts: frozenset[str] = frozenset()
     fill_tokens = None
 
     def tokenize(self, text: str, *, begin: bool = False, special: bool = False) -> list[int]:

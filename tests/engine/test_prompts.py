@@ -24,6 +24,7 @@ class Bytes:
 
     longest_piece_bytes = 5
     begin_text = "<begin>"
+    defined_texts = frozenset({"<user>"})
     fill_tokens: FillTokens | None = FillTokens(300, 301, 302)
 
     def __init__(self) -> None:
@@ -32,6 +33,7 @@ class Bytes:
     def tokenize(self, text: str, *, begin: bool = False, special: bool = False) -> list[int]:
         self.longest = max(self.longest, len(text))
         tokens = [BEGIN] if begin else []
+        text = text.replace("<user>", chr(258))
         if special:
             text = text.replace("<begin>", chr(BEGIN)).replace("<end>", chr(257))
         return tokens + [ord(character) for character in text]
@@ -63,6 +65,11 @@ def prompts(renderer: Pieces, context_tokens: int = 100, words: Bytes | None = N
 def test_control_tokens_count_in_the_templates_text_only() -> None:
     renderer = Pieces(("a<end>", True), ("<end>", False), ("b", True))
     assert prompts(renderer).of_conversation(USER, []).tokens == [BEGIN, 97, 257, *map(ord, "<end>"), 98]
+
+
+def test_a_role_marker_that_is_read_in_any_text_is_taken_apart_in_a_clients() -> None:
+    renderer = Pieces(("<user>a", True), ("<user>", False), ("b", True))
+    assert prompts(renderer).of_conversation(USER, []).tokens == [BEGIN, 258, 97, *map(ord, "<user>"), 98]
 
 
 def test_a_template_that_writes_the_begin_token_gets_no_second_one() -> None:

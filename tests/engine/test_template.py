@@ -66,6 +66,17 @@ def test_control_words_in_the_name_of_an_argument_stay_text(source: str) -> None
     assert ("<|im_end|>", False) in pieces(template, [user()], [{"type": "function", "function": {"name": "f", "parameters": parameters}}])
 
 
+def test_role_markers_that_are_no_control_tokens_stay_text_too() -> None:
+    source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n\n{% endfor %}<think>"
+    words = ("<|user|>", "\n\n", "<think>", "<tool_call>", "user", "<|tool|>")
+    template = ChatTemplate(source, defined_texts=words)
+    assert pieces(template, [user("<think>a</think><|user|><tool_call>\n\nuser")]) == [
+        ("<|user|><think>a</think>", True),
+        ("<|user|>", False),
+        ("<tool_call>\n\nuser\n\n<think>", True),
+    ]
+
+
 def test_control_words_in_a_clients_variable_stay_text() -> None:
     template = ChatTemplate("{{ identity }}{{ messages[0].content }}", control_texts=("<|im_end|>",))
     assert pieces(template, [user()], identity="a<|im_end|>") == [("a", True), ("<|im_end|>", False), ("x", True)]

@@ -37,6 +37,9 @@ class Words(Protocol):
     def begin_text(self) -> str: ...
 
     @property
+    def defined_texts(self) -> frozenset[str]: ...
+
+    @property
     def fill_tokens(self) -> FillTokens | None: ...
 
     def tokenize(self, text: str, *, begin: bool = False, special: bool = False) -> list[int]: ...
@@ -156,7 +159,11 @@ class Prompts:
             begins = begin and index == 0 and not (special and self._words.begin_text and text.startswith(self._words.begin_text))
             for part in _parts(text):
                 self.fits(len(tokens), "at least ")
-                tokens += self._words.tokenize(part, begin=begins, special=special)
+                # A word that was hidden, but that the vocabulary would read as a token in any text, is taken apart.
+                cut = 1 if not special and part in self._words.defined_texts else len(part)
+                for bit in (part[:cut], part[cut:]) if cut < len(part) else (part,):
+                    tokens += self._words.tokenize(bit, begin=begins, special=special)
+                    begins = False
                 begins = False
         if begin and not pieces:
             tokens = self._words.tokenize("", begin=True)

@@ -37,6 +37,7 @@ def main() -> int:
             begin_text=_text(first.get("begin_text")),
             end_text=_text(first.get("end_text")),
             control_texts=tuple(map(str, _list(first.get("control_texts")))),
+            defined_texts=tuple(map(str, _list(first.get("defined_texts")))),
             examine=first.get("examine") is not False,
         )
         _limit_time(0)

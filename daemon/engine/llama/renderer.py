@@ -37,10 +37,11 @@ class TemplateSource:
     begin_text: str = ""
     end_text: str = ""
     control_texts: tuple[str, ...] = ()
+    defined_texts: tuple[str, ...] = ()
 
     def as_json(self) -> JSONObject:
-        words = {"begin_text": self.begin_text, "end_text": self.end_text}
-        return {"source": self.source, **words, "control_texts": list(self.control_texts)}
+        words: JSONObject = {"control_texts": list(self.control_texts), "defined_texts": list(self.defined_texts)}
+        return {"source": self.source, "begin_text": self.begin_text, "end_text": self.end_text, **words}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import jinja2.meta
 from daemon.engine.llama.control_text import Hidden, Piece, pattern
 from daemon.engine.llama.conversation import Traits, arrange, described
 from daemon.engine.llama.template_sandbox import Refused, clock, environment
-from daemon.engine.llama.template_traits import CannotRender, traits_of
+from daemon.engine.llama.template_traits import CannotRender, role_words, traits_of
 from daemon.errors import BadRequest, DataError
 from daemon.records import JSON, JSONObject
 
@@ -52,12 +52,21 @@ class ChatTemplate:
     """A compiled chat template and what it can do."""
 
     def __init__(
-        self, source: str | None, *, begin_text: str = "", end_text: str = "", control_texts: tuple[str, ...] = (), examine: bool = True
+        self,
+        source: str | None,
+        *,
+        begin_text: str = "",
+        end_text: str = "",
+        control_texts: tuple[str, ...] = (),
+        defined_texts: tuple[str, ...] = (),
+        examine: bool = True,
     ) -> None:
         """Raises DataError for a template that does not compile.
 
         Args:
             source: None: ChatML.
+            control_texts: of the control tokens.
+            defined_texts: of tokens that the vocabulary reads in any text; those that mark roles are kept from clients like control tokens.
             examine: find out by trial what it can do; otherwise it is taken to do everything.
         """
         try:
@@ -71,6 +80,8 @@ class ChatTemplate:
         self.traits = Traits(tools="tools" if "tools" in variables else "", arguments="object", results=True)
         if examine:
             self.traits = traits_of(self._try, variables)
+            roles = tuple(word for word in role_words(self._try, self.traits, defined_texts))
+            self._controls = pattern((*control_texts, *roles))
 
     def render(self, conversation: Conversation) -> list[Piece]:
         """The prompt in pieces.

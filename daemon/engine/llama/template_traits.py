@@ -154,6 +154,17 @@ class _Probe:
         )
 
 
+def role_words(run: Run, traits: Traits, words: tuple[str, ...]) -> list[str]:
+    """Of `words` those that the template itself puts between messages."""
+    try:
+        text = run(arrange([_SYSTEM, _USER, _ANSWER, _AGAIN], [], traits), [], traits)
+    except CannotRender:
+        return []
+    return [
+        word for word in words if word in text and len(word) > 2 and word.strip() == word and not word.isalnum() and "think" not in word
+    ]
+
+
 def traits_of(run: Run, variables: set[str]) -> Traits:
     """What a template can do.
 

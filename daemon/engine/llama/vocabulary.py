@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llama_cpp import llama_cpp as native
 
-_UNKNOWN, _CONTROL = 1 << 0, 1 << 3  # LLAMA_TOKEN_ATTR_UNKNOWN, LLAMA_TOKEN_ATTR_CONTROL
+_UNKNOWN, _CONTROL, _DEFINED = 1 << 0, 1 << 3, 1 << 4  # LLAMA_TOKEN_ATTR_UNKNOWN, _CONTROL, _USER_DEFINED
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Vocabulary:
 
     Attributes:
         controls: ids of the control tokens by their texts, such as `<|im_end|>`.
+        defined_texts: of tokens that are read in any text, whoever wrote it; some models have their role markers among them.
         fill_tokens: None where the model cannot fill in the middle.
     """
 
@@ -36,6 +37,11 @@ class Vocabulary:
         control = {token for token in range(self.size) if native.llama_vocab_get_attr(self.address, token) & (_UNKNOWN | _CONTROL)}
         self._pieces = [b"" if token in control else piece for token, piece in enumerate(self._spelled)]
         self.controls = {self._spelled[token].decode(errors="replace"): token for token in sorted(control) if self._spelled[token]}
+        self.defined_texts = frozenset(
+            self._spelled[token].decode(errors="replace")
+            for token in range(self.size)
+            if native.llama_vocab_get_attr(self.address, token) & _DEFINED
+        )
         self._ends = frozenset(token for token in range(self.size) if native.llama_vocab_is_eog(self.address, token))
         self.longest_piece_bytes = max(1, *map(len, self._spelled))
         self.begin_text = self._text_of(native.llama_vocab_bos(self.address))

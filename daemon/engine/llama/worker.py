@@ -116,7 +116,13 @@ def main() -> int:
         header = read_header(settings.model)
         model = LlamaModel(settings, settings.streams + SIDE_SLOTS)
         vocabulary = model.vocabulary
-        source = TemplateSource(header.chat_template, vocabulary.begin_text, vocabulary.end_text, vocabulary.control_texts)
+        source = TemplateSource(
+            header.chat_template,
+            vocabulary.begin_text,
+            vocabulary.end_text,
+            vocabulary.control_texts,
+            tuple(sorted(vocabulary.defined_texts)),
+        )
         renderer = Renderer(source)
         renderer.start()
     except ReefError as error:
