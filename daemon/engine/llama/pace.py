@@ -7,11 +7,12 @@ from daemon.engine.llama.model import MIN_PIECE
 
 WORTHWHILE = 64  # tokens from which on cells are worth keeping and copying
 
-_PIECES = (BATCH_TOKENS - MIN_PIECE, 256, 128, 64, 32, 16, MIN_PIECE)
+_PIECES = (BATCH_TOKENS - MIN_PIECE, 256, 128, 96, 64, 48, 32, 24, 16, 12, MIN_PIECE)
 """Tokens at once. What would be left after the last piece, if it is less than the smallest, is read with it."""
 _LONE_S = 0.4  # the longest piece while no stream flows: bounds how long a newcomer waits
 _LONE_LEAST = 64
 _ROOM = 1.6  # a piece may take so many steps of the running streams: with the step itself they wait less than 3 times the usual
+_ROOM_OF_ANOTHER_LORA = 2.0  # fewer and larger pieces: each costs two changes
 _KEEP = 0.8  # of an older measurement
 _OUTLIER = 3  # no one piece says that reading is slower than so many times what it was
 
@@ -39,9 +40,10 @@ class Pace:
     def ended(self, seconds: float) -> None:
         self._job_s = _smooth(self._job_s, seconds)
 
-    def piece(self, streams: int) -> int:
-        """Tokens of a prompt to read at once beside so many running streams."""
-        room, least = (_ROOM * self._step_s.get(streams, 0.0), MIN_PIECE) if streams else (_LONE_S, _LONE_LEAST)
+    def piece(self, streams: int, *, another_lora: bool = False) -> int:
+        """Tokens of a prompt to read at once beside so many running streams, perhaps of another LoRA."""
+        steps = _ROOM_OF_ANOTHER_LORA if another_lora else _ROOM
+        room, least = (steps * self._step_s.get(streams, 0.0), MIN_PIECE) if streams else (_LONE_S, _LONE_LEAST)
         return next((size for size in _PIECES if size * self._read_s <= room), least)
 
     def pays(self, tokens: int, size: int) -> bool:

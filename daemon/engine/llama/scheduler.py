@@ -135,28 +135,28 @@ class Scheduler:
 
     def _live_step(self) -> list[JSONObject]:
         flowing = [job for job in self._live if isinstance(job, Sequence) and job.completion]
-        messages: list[JSONObject] = []
-        if flowing:
-            lora = self._turns.next(list(dict.fromkeys(job.lora_id for job in flowing)))
-            group = [job for job in flowing if job.lora_id == lora]
-            messages += self._computer.advance(group)
-            self._dismiss(group)
-        return messages + self._read_on(len(flowing))
+        if not flowing:
+            return self._read_on([])
+        lora = self._turns.next(list(dict.fromkeys(job.lora_id for job in flowing)))
+        group = [job for job in flowing if job.lora_id == lora]
+        messages = self._computer.advance(group)
+        self._dismiss(group)
+        return messages + self._read_on(group)
 
-    def _read_on(self, streams: int) -> list[JSONObject]:
-        """Read a piece of one prompt; or bring in what there is of a new one, which may take as long."""
+    def _read_on(self, group: list[Sequence]) -> list[JSONObject]:
+        """After a step of this group, read a piece of one prompt; or bring in what there is of a new one, which may take as long."""
         new = next((job for job in self._live if not job.is_placed and self._cache.place(job)), None)
         if new is not None:
             if isinstance(new, Sequence):
                 self._conversations.begin(new)
-            if streams and new.cached:
+            if group and new.cached:
                 return []
         reading = [job for job in self._live if job.unread and job.is_placed]
         if not reading:
             return []
         self._reader += 1
         job = reading[self._reader % len(reading)]
-        size = self._pace.piece(streams)
+        size = self._pace.piece(len(group), another_lora=any(other.lora_id != job.lora_id for other in group[:1]))
         return self._read(job, min(size, EMBEDDING_PIECE) if isinstance(job, Embedding) else size)
 
     def _alone_step(self, job: Job) -> list[JSONObject]:
