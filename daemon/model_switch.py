@@ -58,7 +58,7 @@ class ModelSwitch:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._loading = ""
+        self.loading = ""  # what was asked for last, until it serves or has failed
         self._tasks: set[asyncio.Task[object]] = set()
 
     async def use(self, name: str, who: str) -> Switched:
@@ -69,9 +69,9 @@ class ModelSwitch:
             NotFound, DataError, EngineError, Unsupported: the model is not there, is none, or cannot be loaded beside the other.
             In each case nothing has changed.
         """
-        if self._loading:
-            raise Conflict(f"The model {self._loading} is being loaded.", "Wait until it serves: reef status")
-        self._loading = name
+        if self.loading:
+            raise Conflict(f"The model {self.loading} is being loaded.", "Wait until it serves: reef status")
+        self.loading = name
         task = asyncio.create_task(self._use(name, who), name="model-switch")
         self._keep(task)
         return await asyncio.shield(task)
@@ -81,7 +81,7 @@ class ModelSwitch:
             with self._services.runner.held_back(f"The model {name} is being loaded."):
                 return await self._switch(name, who)
         finally:
-            self._loading = ""
+            self.loading = ""
 
     async def _switch(self, name: str, who: str) -> Switched:
         services = self._services

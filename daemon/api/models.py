@@ -35,7 +35,7 @@ class ModelRoutes:
         """Every model on this machine; `serves` marks the one that does, with the window that it is served with."""
         served = self._services.engine.model
         models: list[JSON] = list(await asyncio.to_thread(self._found, served))
-        return json_response({"serves": served.id, "models": models})
+        return json_response({"serves": served.id, "loading": self._switch.loading or None, "models": models})
 
     async def use(self, request: Request) -> Response:
         """`name`: as `/reef/models` has it, or the absolute path of a .gguf file. Answers when the model serves."""

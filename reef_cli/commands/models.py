@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -66,6 +67,8 @@ def _list(as_json: bool) -> None:
             print(output.printable(f"{output.text(model.get('name'))} cannot serve: {output.text(model.get('problem'))}"))
         elif model.get("has_template") is False:
             print(output.printable(f"{output.text(model.get('name'))} has no chat template: ChatML is used, which it may not know."))
+    if answer.get("loading"):
+        print(output.printable(f"{output.text(answer.get('loading'))} is being loaded."))
     print(f"Serve another: reef models use NAME. Download one: reef models pull owner/repo/file.gguf (into {shown(home().models)})")
 
 
@@ -81,7 +84,7 @@ def _looked() -> JSONObject:
 
     chosen = _chosen()
     found: list[JSON] = [{**model_view(model), "serves": model.path == chosen, "served_tokens": None} for model in stored_models(home())]
-    return {"serves": None, "models": found}
+    return {"serves": None, "loading": None, "models": found}
 
 
 def _chosen() -> Path | None:
@@ -142,8 +145,13 @@ def _use(name: str, as_json: bool) -> None:
     from reef_cli.client import Client
     from reef_cli.progress import waiting
 
-    with waiting(f"Loading {name} beside what serves"):
-        answer = Client().post("/reef/models/use", {"name": name}, timeout_s=_USE_S)
+    client = Client()
+    try:
+        with waiting(f"Loading {name} beside what serves"):
+            answer = client.post("/reef/models/use", {"name": name}, timeout_s=_USE_S)
+    except KeyboardInterrupt:
+        print(f"\nThe daemon goes on loading {name}. See what serves: reef models", file=sys.stderr)
+        raise
     if as_json:
         output.print_json(answer)
         return

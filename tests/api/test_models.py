@@ -14,6 +14,7 @@ from daemon import model_switch
 from daemon.config import EngineConfig, LlamaConfig
 from daemon.config_load import load
 from daemon.engine.base import Engine
+from daemon.engine.llama import room
 from daemon.errors import DataError, EngineError, StorageError
 from daemon.paths import Home
 from daemon.serving.releases import base_facts
@@ -191,6 +192,7 @@ async def test_two_at_once_the_second_hears_of_the_first(daemon: Running, monkey
     await asyncio.sleep(0.05)
     status, answer = await use(daemon)
     assert status == 409 and "is being loaded" in answer["error"]["message"]  # type: ignore[index]
+    assert (await daemon.client.get("/reef/models")).json()["loading"] == "Other.gguf"
     run = await daemon.owner.post("/reef/scenarios/default/runs", json={})
     assert run.status_code == 409 and "is being loaded" in run.text
     assert (await daemon.chat("hello")).status_code == 200, "requests go on meanwhile"
@@ -203,6 +205,16 @@ async def test_a_run_under_way_is_not_cut_off(daemon: Running, made: list[Engine
     monkeypatch.setattr(daemon.services.runner, "_starting", True)
     status, answer = await use(daemon)
     assert status == 409 and "is under way" in answer["error"]["message"] and made == []  # type: ignore[index]
+
+
+async def test_a_model_that_has_no_room_beside_the_other_is_refused_with_the_bytes(
+    daemon: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "available_bytes", lambda: 200_000_000)
+    status, answer = await use(daemon, "embedded")
+    message, hint = answer["error"]["message"], answer["error"]["hint"]  # type: ignore[index]
+    assert status == 400 and "no room for embedded beside scripted" in message and "200000000 are free" in message
+    assert "reef down" in hint and "reef models use embedded" in hint
 
 
 async def test_a_model_set_where_reef_does_not_write_is_left_to_the_person(tmp_path: Path, made: list[Engine]) -> None:
