@@ -28,7 +28,7 @@ class Moody(ScriptedEngine):
     """Waits before it answers, tells of a prompt being read, and takes its time to let go of what was aborted."""
 
     def __init__(self, rng: random.Random) -> None:
-        super().__init__({"long": "word " * 40}, token_delay_s=0.001, streams=20)
+        super().__init__({"long": "word " * 4000}, token_delay_s=0.005, streams=60)  # seconds longer than the test waits
         self._rng = rng
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
@@ -45,11 +45,12 @@ class Moody(ScriptedEngine):
 
 
 def a_request(daemon: Running, rng: random.Random) -> bytes:
-    common = {"model": "scripted", "n": rng.choice([1, 1, 2, 8]), "stream": rng.random() < 0.6, "max_tokens": 500}
+    common = {"model": "scripted", "n": rng.choice([1, 1, 2, 8]), "stream": rng.random() < 0.6, "max_tokens": 30_000}
+    asked = rng.choice(["long", "long", "brief"])
     path, body = rng.choice(
         [
-            ("chat/completions", {**common, "messages": [{"role": "user", "content": "long"}], "logprobs": rng.random() < 0.3}),
-            ("completions", {**common, "prompt": rng.choice(["long", ["short", "long"]])}),
+            ("chat/completions", {**common, "messages": [{"role": "user", "content": asked}], "logprobs": rng.random() < 0.3}),
+            ("completions", {**common, "prompt": rng.choice([asked, ["brief", asked]])}),
             ("embeddings", {"model": "scripted", "input": ["a", "b"]}),
         ]
     )
