@@ -131,13 +131,15 @@ def test_scenarios_take_turns_and_within_one_its_sessions() -> None:
     assert order == [0, 4, 3, 1, 2]
 
 
-def test_scores_are_log_probabilities_of_the_text_itself(scheduling: Scheduling) -> None:
-    reply = scheduling.ask(prompt(1), 3)
+@pytest.mark.parametrize("priority", [Priority.EVALUATION, Priority.LIVE])
+def test_scores_are_log_probabilities_of_the_text_itself_whatever_was_read_before(scheduling: Scheduling, priority: Priority) -> None:
+    reply = scheduling.ask(prompt(1, 100), 3)
     scheduling.run()
-    job = Score(100, [*reply.prompt, *reply.completion, 7], None, Priority.EVALUATION)
+    job = Score(100, [*reply.prompt, *reply.completion, 7], None, priority)
     scheduling.submit(job)
     while scheduling.scheduler.active or scheduling.scheduler.queued:
         scheduling.step()
+    assert len(job.values) == 103
     assert job.values[-4:-1] == pytest.approx([0, 0, 0], abs=1e-4)
     assert job.values[-1] < -15
 

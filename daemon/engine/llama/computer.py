@@ -14,9 +14,9 @@ from daemon.engine.llama.loras import LoadedLoRAs
 from daemon.engine.llama.messages import delta_message
 from daemon.engine.llama.model import MIN_PIECE, LoRAHandle
 from daemon.engine.llama.pace import Pace
-from daemon.engine.llama.prefix_cache import States
 from daemon.engine.llama.protocol import error_to_json
 from daemon.engine.llama.sampling import log_softmax
+from daemon.engine.llama.saved_states import States
 from daemon.engine.llama.sequence import Embedding, Job, Score, Sequence
 from daemon.errors import ReefError
 from daemon.records import JSONObject

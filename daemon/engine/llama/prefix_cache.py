@@ -8,36 +8,13 @@ now, a prompt waits for it rather than read the same tokens twice. Saved states 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import Protocol
 
-from daemon.engine.llama.arena import Arena, Block
 from daemon.engine.llama.model import MIN_PIECE
 from daemon.engine.llama.pace import WORTHWHILE, Pace
 from daemon.engine.llama.prefix_tree import PrefixTree
+from daemon.engine.llama.saved_states import Saved, SavedStates, States, Tree
 from daemon.engine.llama.sequence import Job
-from daemon.engine.llama.slots import Holder, Slot
-
-
-class States(Protocol):
-    """The model, as far as it is needed here."""
-
-    cuts_states: bool  # whether a copied state may be cut short
-
-    def truncate(self, slot: int, length: int) -> int: ...
-
-    def state_bytes(self, slot: int) -> int: ...
-
-    def save(self, slot: int, address: int, size: int) -> bool: ...
-
-    def restore(self, slot: int, address: int, size: int) -> bool: ...
-
-
-@dataclass(slots=True, eq=False)
-class Saved(Holder):
-    """A state in the arena."""
-
-    block: Block = field(default_factory=Block)
+from daemon.engine.llama.slots import Slot
 
 
 class PrefixCache:
@@ -47,21 +24,19 @@ class PrefixCache:
         self._model = model
         self._pace = pace
         self._slots = [Slot(index=index) for index in range(streams)]
-        self._arena = Arena(limit_bytes)
-        self._saved: dict[Saved, None] = {}  # the longest unused first
-        self._tree: PrefixTree[Slot | Saved] = PrefixTree()
+        self._tree: Tree = PrefixTree()
+        self._saved = SavedStates(model, self._tree, limit_bytes)
         self._clock = 0
-        self._cell_bytes = 0.0  # of the last state
         self.read_tokens = 0
         self.reused_tokens = 0
 
     @property
     def held_bytes(self) -> int:
-        return self._arena.held_bytes
+        return self._saved.held_bytes
 
     @property
     def limit_bytes(self) -> int:
-        return self._arena.limit_bytes
+        return self._saved.limit_bytes
 
     @property
     def has_free_slot(self) -> bool:
@@ -70,14 +45,16 @@ class PrefixCache:
     def seat(self, job: Job) -> None:
         """Give the job a free slot, where it loses least: one that it goes on with, an empty one, else the longest unused."""
         shares = self._tree.find(job.lora_id, job.prefix)
-        self._touch(shares)
+        best = max((holder for holder in shares if isinstance(holder, Saved)), key=lambda holder: shares[holder], default=None)
+        if best is not None:
+            self._saved.touch(best)
         free = [slot for slot in self._slots if not slot.busy]
         losses = {slot: self._loss(slot, shares.get(slot, 0)) for slot in free}
         slot = min(
             free, key=lambda slot: (losses[slot] > 0, -shares.get(slot, 0) if not losses[slot] else 0, len(slot.cells) > 0, slot.used_at)
         )
         if losses[slot]:
-            self._save(slot)
+            self._saved.keep(slot)
         kept = min(shares.get(slot, 0), len(slot.cells), _reach(job))
         slot.cells = slot.cells[: self._model.truncate(slot.index, kept)]
         slot.busy, slot.lora_id, slot.prompt_tokens = True, job.lora_id, 0
@@ -99,12 +76,12 @@ class PrefixCache:
             ready = min(shared, len(holder.cells))
             if isinstance(holder, Slot) and holder.is_read and ready < shared:
                 if shared > coming:
-                    coming, size = shared, self._cell_bytes * holder.prompt_tokens
+                    coming, size = shared, self._saved.cell_bytes * holder.prompt_tokens
             else:
                 settled = max(settled, ready)
             if ready > most and (self._model.cuts_states or ready == len(holder.cells)):
                 best, most = holder, ready
-        can_copy = self._model.cuts_states and size <= self._arena.limit_bytes
+        can_copy = self._model.cuts_states and size <= self._saved.limit_bytes
         if coming > most and can_copy and self._pace.pays(coming - settled, round(size)):
             return False
         if best is not None:
@@ -132,8 +109,7 @@ class PrefixCache:
 
     def forget(self, lora_id: str) -> None:
         """The LoRA is gone: drop what was computed under it."""
-        for saved in [saved for saved in self._saved if saved.lora_id == lora_id]:
-            self._drop(saved)
+        self._saved.forget(lora_id)
         for slot in self._slots:
             if slot.lora_id == lora_id and not slot.busy:
                 self.empty(slot)
@@ -149,60 +125,13 @@ class PrefixCache:
         loss = len(slot.cells) - max(kept, *others, 0)
         return loss if loss >= WORTHWHILE else 0
 
-    def _save(self, slot: Slot) -> None:
-        """Keep a slot's cells, if they fit at all, in place of saved ones that they go on with."""
-        for holder, shared in self._tree.find(slot.lora_id, slot.cells).items():
-            if isinstance(holder, Saved) and holder.is_continued(shared):
-                self._drop(holder)
-        block = self._write(slot)
-        if block is not None:
-            saved = Saved(slot.lora_id, slot.cells, slot.prompt_tokens, block)
-            self._saved[saved] = None
-            self._tree.put(saved.lora_id, saved.cells, saved)
-
     def _copy(self, source: Slot | Saved, slot: Slot, length: int) -> None:
         """Put the first `length` cells of another holder into the slot, if that is faster than reading them."""
-        size = source.block.size if isinstance(source, Saved) else self._model.state_bytes(source.index)
-        if not self._pace.pays(length - len(slot.cells), size):
-            return
-        block = source.block if isinstance(source, Saved) else self._write(source)
-        if block is None:
-            return
-        began = time.perf_counter()
-        is_whole = self._model.restore(slot.index, self._arena.address(block), block.size)
-        slot.cells = source.cells[: self._model.truncate(slot.index, length)] if is_whole else []
-        self._pace.copied(block.size, time.perf_counter() - began)
-        if not isinstance(source, Saved):
-            self._arena.give_back(block)
-        elif source.is_continued(length):
-            self._drop(source)
-
-    def _write(self, slot: Slot) -> Block | None:
-        """Write a slot's state into the arena; older ones make room. None if it cannot be kept."""
-        size = self._model.state_bytes(slot.index)
-        self._cell_bytes = size / len(slot.cells)
-        if not 0 < size <= self._arena.limit_bytes:
-            return None
-        block = self._arena.take(size)
-        while block is None and self._saved:
-            self._drop(next(iter(self._saved)))
-            block = self._arena.take(size)
-        if block is not None and not self._model.save(slot.index, self._arena.address(block), size):
-            self._arena.give_back(block)
-            return None
-        return block
-
-    def _touch(self, shares: dict[Slot | Saved, int]) -> None:
-        """What a prompt may take from is the last to make room."""
-        best = max((holder for holder in shares if isinstance(holder, Saved)), key=lambda holder: shares[holder], default=None)
-        if best is not None:
-            del self._saved[best]
-            self._saved[best] = None
-
-    def _drop(self, saved: Saved) -> None:
-        del self._saved[saved]
-        self._tree.remove(saved)
-        self._arena.give_back(saved.block)
+        size = self._saved.size_of(source)
+        if self._pace.pays(length - len(slot.cells), size):
+            began = time.perf_counter()
+            self._saved.copy(source, slot, length)
+            self._pace.copied(size, time.perf_counter() - began)
 
 
 def _reach(job: Job) -> int:

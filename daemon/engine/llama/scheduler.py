@@ -18,14 +18,14 @@ from daemon.engine.llama.loras import LoadedLoRAs
 from daemon.engine.llama.model import MIN_PIECE
 from daemon.engine.llama.pace import Pace
 from daemon.engine.llama.prefix_cache import PrefixCache
-from daemon.engine.llama.sequence import Embedding, Job, Score, Sequence
+from daemon.engine.llama.sequence import Job, Score, Sequence
 from daemon.engine.llama.slots import SIDE_SLOTS, Slots
 from daemon.engine.llama.turns import Turns
 from daemon.errors import Busy
 from daemon.records import JSON, JSONObject
 
 ALONE_PIECE = 64  # tokens of a prompt a step for what is computed alone: bounds how long a live request waits for its end
-EMBEDDING_PIECE = 64  # every token of it has an output, and they take memory
+WHOLE_PIECE = 64  # tokens at once where every one of them has an output: they take memory
 
 
 class Scheduler:
@@ -157,7 +157,7 @@ class Scheduler:
         self._reader += 1
         job = reading[self._reader % len(reading)]
         size = self._pace.piece(len(group), another_lora=any(other.lora_id != job.lora_id for other in group[:1]))
-        return self._read(job, min(size, EMBEDDING_PIECE) if isinstance(job, Embedding) else size)
+        return self._read(job, size if isinstance(job, Sequence) else min(size, WHOLE_PIECE))
 
     def _alone_step(self, job: Job) -> list[JSONObject]:
         """A piece of its text, or a token of its reply."""

@@ -51,6 +51,11 @@ class Score(Job):
 
     values: list[float] = field(default_factory=list)
 
+    @property
+    def prefix(self) -> list[int]:
+        """None: every token must be computed for its logits."""
+        return []
+
     def result(self) -> JSONObject:
         return {"type": "result", "id": self.id, "value": list(self.values)}
 
@@ -71,6 +76,7 @@ class Embedding(Job):
 
     @property
     def prefix(self) -> list[int]:
+        """None: every token must be computed for its vector."""
         return []
 
     def add(self, rows: NDArray[np.float32]) -> None:
