@@ -11,46 +11,45 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
-from daemon.engine.llama.formats.calls import functions
 from daemon.engine.llama.formats.families import FORMATS
+from daemon.engine.llama.json_schema import prepared
 from daemon.records import JSONObject
-from tests.engine.replies import read_reply, tool
+from tests.engine.replies import read_reply
 
 BY_NAME = {known.name: known for known in FORMATS}
 BYTES = LLTokenizer("byte")
-TOOLS: tuple[JSONObject, ...] = (
-    {
-        "type": "function",
-        "function": {
-            "name": "edit",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "path": {"type": "string"},
-                    "line": {"type": "integer"},
-                    "mode": {"enum": ["a", "b c"]},
-                    "tags": {"type": "array", "items": {"type": "string"}},
-                    "where": {"$ref": "#/$defs/place"},
-                    "force": {"type": "boolean"},
-                },
-                "required": ["path", "mode"],
-                "additionalProperties": False,
-                "$defs": {
-                    "place": {
-                        "type": "object",
-                        "properties": {"x": {"type": "number", "minimum": -9, "maximum": 9}, "y": {"type": ["boolean", "null"]}},
-                        "required": ["y"],
-                        "additionalProperties": False,
-                    }
-                },
-            },
-        },
+PARAMETERS: JSONObject = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "line": {"type": "integer"},
+        "mode": {"enum": ["a", "b c"]},
+        "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3},
+        "where": {"$ref": "#/$defs/place"},
+        "force": {"type": "boolean"},
+        "label": {"type": "string", "minLength": 2, "maxLength": 4},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "extra": {},
+        "options": {"type": "object"},
     },
-    tool("list"),
+    "required": ["path", "mode", "label"],
+    "additionalProperties": False,
+    "$defs": {
+        "place": {
+            "type": "object",
+            "properties": {"x": {"type": "number"}, "y": {"type": ["boolean", "null"]}, "inner": {"$ref": "#/$defs/place"}},
+            "required": ["y"],
+            "additionalProperties": False,
+        }
+    },
+}
+NAMED: dict[str, JSONObject] = {"edit": PARAMETERS, "list": {"type": "object"}}
+TOOLS: tuple[JSONObject, ...] = tuple(
+    {"type": "function", "function": {"name": name, "parameters": prepared(parameters, name)}} for name, parameters in NAMED.items()
 )
-SCHEMAS = functions(TOOLS)
 
 
+SEEDS = 5
 ENDING = {*b'<>"/}])\n|`', BYTES.eos_token}
 ENDS = ("</parameter>", "</param>", "</arg_value>", "</｜DSML｜parameter>", "</arg_value:opensource>", "<escape>", '<|"|>', '"')
 
@@ -85,7 +84,8 @@ def test_a_forced_call_is_read_as_a_call_that_fits(name: str) -> None:
     form = BY_NAME[name]
     prompt_end = ">>>" if name == "functionary-3.2" else ""
     ended = 0
-    for seed in range(5):
+    assert form.unheld(prepared(PARAMETERS, "p")) == ""
+    for seed in range(SEEDS):
         parallel = seed % 2 == 1
         text = _sample(form.call_grammar(TOOLS, parallel=parallel), seed)
         if text is None:
@@ -96,7 +96,7 @@ def test_a_forced_call_is_read_as_a_call_that_fits(name: str) -> None:
         assert not reply.note, text
         assert len(reply.calls) == 1 or (parallel and reply.calls), text
         for called, arguments in reply.calls:
-            jsonschema.validate(json.loads(arguments), dict(SCHEMAS[called]))
+            jsonschema.validate(json.loads(arguments), dict(NAMED[called]))
     assert ended
 
 
@@ -108,3 +108,31 @@ def test_what_comes_before_structured_text_is_not_shown(name: str) -> None:
     assert text is not None
     prompt_end = ">>>" if name == "functionary-3.2" else ""
     assert read_reply(form, text, prompt_end=prompt_end).text == "answer"
+
+
+EXACT = {
+    name for name in BY_NAME if not BY_NAME[name].unheld({"type": "object", "properties": {"a": {"type": "string", "pattern": "^a$"}}})
+}
+
+
+def test_formats_with_json_arguments_hold_to_any_schema() -> None:
+    assert {"hermes", "llama3", "mistral", "mistral-array", "deepseek", "kimi", "harmony", "granite3", "nemotron", "apertus"} <= EXACT
+    assert not EXACT & {"qwen-coder", "glm", "gemma4", "functiongemma", "minimax", "seed"}
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME.keys() - EXACT))
+@pytest.mark.parametrize(
+    ("parameters", "place"),
+    [
+        ({"properties": {"a": {"type": "string", "format": "date"}}}, "properties.a.allOf"),
+        (
+            {"properties": {"b": {"type": "integer"}, "a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "string", "pattern": "a"}}},
+            "properties.a.pattern",
+        ),
+        ({"properties": {"a": {"type": "string"}}, "required": ["b"]}, "required"),
+        ({"properties": {"a": {"enum": ["a", "1"]}}}, ""),
+        ({"properties": {"a": {"type": "integer", "minimum": 1}}}, ""),
+    ],
+)
+def test_what_a_grammar_does_not_hold_to_is_named(name: str, parameters: JSONObject, place: str) -> None:
+    assert BY_NAME[name].unheld(prepared({"type": "object", **parameters}, "p")) == place

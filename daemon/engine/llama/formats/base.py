@@ -57,3 +57,7 @@ class ToolFormat(ABC):
 
         Markers are plain strings in it, and reasoning is not part of it. `parameters` of each tool is put in as it is.
         """
+
+    def unheld(self, parameters: JSONObject) -> str:
+        """The dotted place in one tool's prepared parameters that `call_grammar` cannot hold arguments to; empty: there is none."""
+        return ""

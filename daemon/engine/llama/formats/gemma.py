@@ -13,11 +13,13 @@ import re
 
 from daemon import json_text
 from daemon.engine.llama.formats import grammar
+from daemon.engine.llama.formats.bare_text import unheld_object
 from daemon.engine.llama.formats.calls import Call, functions
 from daemon.engine.llama.formats.gemma_grammar import GemmaGrammar
 from daemon.engine.llama.formats.marked import MarkedFormat
 from daemon.engine.llama.formats.reader import Calls, Scope
 from daemon.engine.llama.formats.source import CutOff, Malformed, Source, Steps
+from daemon.engine.llama.formats.values import dereferenced
 from daemon.records import JSONObject
 
 _NAME = re.compile(r"[^\s{}<>:,]")
@@ -53,26 +55,23 @@ class GemmaFormat(MarkedFormat):
         yield (Call(name, text),)
 
     def _members(self, source: Source, depth: int) -> Steps[list[str]]:
-        members: list[str] = []
-        keys: set[str] = set()
+        members: dict[str, str] = {}  # the last of a name counts, as in JSON
+        first = True
         yield from source.space()
         while not (yield from source.maybe("}")):
-            if members:
+            if not first:
                 yield from source.literal(",")
                 yield from source.space()
+            first = False
             if (yield from source.maybe(self._quote)):
                 key, _ = yield from source.until(self._quote)
             else:
                 key = (yield from source.matching(_KEY)).strip()
             yield from source.space()
             yield from source.literal(":")
-            if key in keys or not key:
-                raise Malformed("gives an argument without a name, or one twice")
-            keys.add(key)
-            value = yield from self._value(source, depth)
-            members.append(f"{json.dumps(key, ensure_ascii=False)}: {value}")
+            members[key] = yield from self._value(source, depth)
             yield from source.space()
-        return members
+        return [f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()]
 
     def _value(self, source: Source, depth: int) -> Steps[str]:
         """The JSON text of one value."""
@@ -102,9 +101,14 @@ class GemmaFormat(MarkedFormat):
         return word
 
     def call_grammar(self, tools: tuple[JSONObject, ...], *, parallel: bool) -> str:
-        rules = GemmaGrammar(self._quote)
-        choices = []
+        rules, choices = grammar.Rules(*GemmaGrammar.common_rules(self._quote)), []
         for name, root in functions(tools).items():
             before, after = f"{self.openings[0]}call:{name}{{", "}" + self._close
-            choices.append(f"{grammar.quoted(before)} {rules.members(root, root)} {grammar.quoted(after)}")
-        return grammar.calls(choices, parallel=parallel, rules=rules.rules.lines)
+            members = GemmaGrammar(self._quote, root, rules).members(root)
+            choices.append(grammar.joined([grammar.quoted(before), members, grammar.quoted(after)]))
+        return grammar.calls(choices, parallel=parallel, rules=rules.lines)
+
+    def unheld(self, parameters: JSONObject) -> str:
+        walked = GemmaGrammar(self._quote, parameters, grammar.Rules())
+        walked.members(parameters)
+        return unheld_object(dereferenced(parameters, parameters)) or walked.unheld

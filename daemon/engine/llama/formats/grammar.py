@@ -6,6 +6,9 @@ import json
 
 from daemon.records import JSON
 
+MOST_CALLS = 8
+"""In one forced reply: a small model goes on calling until it is stopped."""
+
 
 def quoted(text: str) -> str:
     """A Lark string that matches `text`."""
@@ -37,12 +40,22 @@ class Rules:
 
     def __init__(self, *rules: str) -> None:
         self.lines = list(rules)
+        self._options: dict[str, str] = {}
 
     def add(self, body: str) -> str:
         """A new rule's name."""
-        name = f"part_{len(self.lines)}"
-        self.lines.append(f"{name}: {body}")
+        name = self.reserve()
+        self.fill(name, body)
         return name
+
+    def reserve(self, options: str = "") -> str:
+        """The name of a rule that `fill` defines later."""
+        name = f"part_{len(self._options)}"
+        self._options[name] = options
+        return name
+
+    def fill(self, name: str, body: str) -> None:
+        self.lines.append(f"{name}{self._options[name]}: {body}")
 
     def sequence(self, items: list[tuple[str, bool]], separator: str) -> str:
         """A term for items in order with a separator between any two; those that need not be there are marked True."""
@@ -66,7 +79,7 @@ def calls(
         before, between, after: plain text.
         rules: further rules that the choices name.
     """
-    more = f"({joined([text_term(between), 'call'])})*" if parallel else ""
+    more = f"({joined([text_term(between), 'call'])}){{0,{MOST_CALLS - 1}}}" if parallel else ""
     lines = [
         "start: " + joined([text_term(before), "call", more, text_term(after)]),
         "call: " + " | ".join(f"call_{index}" for index in range(len(choices))),

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 
 from daemon.engine.llama.formats import grammar
+from daemon.engine.llama.formats.bare_text import unheld_object
 from daemon.engine.llama.formats.calls import Call, calls_of_json, functions
 from daemon.engine.llama.formats.marked import MarkedFormat
 from daemon.engine.llama.formats.python_call import arguments_of
 from daemon.engine.llama.formats.reader import Calls, Scope
-from daemon.engine.llama.formats.values import property_schema, required_of, with_shared
+from daemon.engine.llama.formats.values import dereferenced, property_schema, required_of, with_shared
 from daemon.records import JSONObject
 
 _OPEN, _CLOSE = "<|tool_call_start|>", "<|tool_call_end|>"
@@ -51,6 +52,7 @@ class LFM2Format(MarkedFormat):
     def call_grammar(self, tools: tuple[JSONObject, ...], *, parallel: bool) -> str:
         rules, choices = grammar.Rules(), []
         for name, root in functions(tools).items():
+            root = dereferenced(root, root)
             properties, required = root.get("properties"), required_of(root)
             arguments = [
                 (grammar.around(f"{key}=", with_shared(property_schema(root, key, root), root), ""), key not in required)
@@ -58,3 +60,9 @@ class LFM2Format(MarkedFormat):
             ]
             choices.append(grammar.joined([grammar.quoted(f"{name}("), rules.sequence(arguments, ", "), grammar.quoted(")")]))
         return grammar.calls(choices, parallel=parallel, before=_OPEN + "[", between=", ", after="]" + _CLOSE, rules=rules.lines)
+
+    def unheld(self, parameters: JSONObject) -> str:
+        root = dereferenced(parameters, parameters)
+        properties = root.get("properties")
+        odd = next((key for key in (properties if isinstance(properties, dict) else {}) if not key.isidentifier()), "")
+        return f"properties.{odd}" if odd else unheld_object(root)

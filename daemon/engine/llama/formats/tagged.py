@@ -7,11 +7,12 @@ import re
 from dataclasses import dataclass
 
 from daemon.engine.llama.formats import grammar
+from daemon.engine.llama.formats.bare_text import bare_text, unheld_object
 from daemon.engine.llama.formats.calls import Call, functions
 from daemon.engine.llama.formats.marked import MarkedFormat
 from daemon.engine.llama.formats.reader import Calls, Scope
 from daemon.engine.llama.formats.source import CutOff, Malformed, Source, Steps
-from daemon.engine.llama.formats.values import json_of_text, property_schema, required_of, types_of, with_shared
+from daemon.engine.llama.formats.values import dereferenced, json_of_text, property_schema, required_of, types_of, with_shared
 from daemon.records import JSONObject
 
 _NAME = re.compile(r"""[^\s<>"'{}\[\]]""")
@@ -111,32 +112,51 @@ class TaggedFormat(MarkedFormat):
         return value.removeprefix("\n").removesuffix("\n") if self.tags.newlines else value
 
     def call_grammar(self, tools: tuple[JSONObject, ...], *, parallel: bool) -> str:
-        choices, rules = [], [f"text[suffix={grammar.quoted(self.tags.parameter_end)}]: /(?s:.*)/"]
-        for name, root in functions(tools).items():
-            choices.append(grammar.joined(self._call_terms(name, root)))
+        rules = grammar.Rules(f"text[suffix={grammar.quoted(self.tags.parameter_end)}]: /(?s:.*)/")
+        choices = [grammar.joined(self._call_terms(name, root, rules)) for name, root in functions(tools).items()]
         tags, line = self.tags, "\n"
-        if tags.each or not tags.open:
-            return grammar.calls(choices, parallel=parallel, between=line, rules=rules)
-        return grammar.calls(choices, parallel=parallel, before=tags.open + line, between=line, after=line + tags.close, rules=rules)
+        before, after = ("", "") if tags.each or not tags.open else (tags.open + line, line + tags.close)
+        return grammar.calls(choices, parallel=parallel, before=before, between=line, after=after, rules=rules.lines)
 
-    def _call_terms(self, name: str, root: JSONObject) -> list[str]:
+    def unheld(self, parameters: JSONObject) -> str:
+        root = dereferenced(parameters, parameters)
+        for key in _properties(root):
+            schema = property_schema(root, key, root)
+            place = bare_text(schema, root).unheld if "string" in types_of(schema, root) else ""
+            if place or key != "".join(KEY.findall(key)).strip():
+                return f"properties.{key}" + (f".{place}" if place else "")
+        return unheld_object(root)
+
+    def _call_terms(self, name: str, root: JSONObject, rules: grammar.Rules) -> list[str]:
         """A call with the arguments in the schema's order, of which only the required ones must be there."""
-        tags, line = self.tags, "\n"
+        tags, line, root = self.tags, "\n", dereferenced(root, root)
         around = line if tags.newlines else ""
         terms = [grammar.quoted((tags.open + line if tags.each else "") + tags.call[0] + name + tags.call[1] + line)]
-        properties, required = root.get("properties"), required_of(root)
-        for key in properties if isinstance(properties, dict) else {}:
+        for key in _properties(root):
             schema = property_schema(root, key, root)
             before = self.before_value(key, text="string" in types_of(schema, root)) + around
-            argument = f"{grammar.quoted(before)} {self._value_terms(schema, root, around)} {grammar.quoted(line)}"
-            terms.append(argument if key in required else f"({argument})?")
+            argument = f"{grammar.quoted(before)} {self._value_terms(schema, root, around, rules)} {grammar.quoted(line)}"
+            terms.append(argument if key in required_of(root) else f"({argument})?")
         terms.append(grammar.quoted(tags.call_end + (line + tags.close if tags.each else "")))
         return terms
 
-    def _value_terms(self, schema: JSONObject, root: JSONObject, around: str) -> str:
+    def _value_terms(self, schema: JSONObject, root: JSONObject, around: str, rules: grammar.Rules) -> str:
         end = grammar.quoted(around + self.tags.parameter_end)
         if "string" not in types_of(schema, root):
             return f"{grammar.schema(with_shared(schema, root))} {end}"
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
-        texts = [value if isinstance(value, str) else json.dumps(value) for value in values] if isinstance(values, list) else []
-        return f"({' | '.join(map(grammar.quoted, texts))}) {end}" if texts else "text"
+        text = bare_text(schema, root)
+        if text.choices:
+            return f"({' | '.join(map(grammar.quoted, text.choices))}) {end}"
+        if text.limits == "*":
+            return "text"
+        held = rules.reserve(f"[suffix={end}]")
+        rules.fill(held, held.upper())
+        # The value must not hold the tag: the parser might take that for its end.
+        inner = re.escape(self.tags.parameter_end).replace("/", "\\/")
+        rules.lines.append(f"{held.upper()}: /(?s:.{text.limits})/ & ~/(?s:.*){inner}(?s:.*)/")
+        return held
+
+
+def _properties(root: JSONObject) -> JSONObject:
+    found = root.get("properties")
+    return found if isinstance(found, dict) else {}

@@ -51,10 +51,12 @@ def types_of(schema: JSON, root: JSONObject, depth: int = _DEPTH) -> frozenset[s
         return _ALL
     allowed = _ALL
     named = schema.get("type")
-    if isinstance(named, str):
+    if named == "number":
+        allowed &= {"number", "integer"}
+    elif isinstance(named, str):
         allowed &= {named}
     elif isinstance(named, list):
-        allowed &= {name for name in named if isinstance(name, str)}
+        allowed &= {name for name in named if isinstance(name, str)} | ({"integer"} if "number" in named else set())
     if isinstance(values := schema.get("enum"), list):
         allowed &= {_type_of(value) for value in values}
     if "const" in schema:
@@ -67,6 +69,12 @@ def types_of(schema: JSON, root: JSONObject, depth: int = _DEPTH) -> frozenset[s
     if isinstance(reference := schema.get("$ref"), str):
         allowed &= types_of(_resolved(reference, root), root, depth - 1)
     return allowed or _ALL
+
+
+def is_free(schema: JSONObject, root: JSONObject) -> bool:
+    """Whether anything at all is allowed, as far as one looks: nothing is said, or a choice of all types."""
+    schema = dereferenced(schema, root)
+    return not schema or (schema.keys() == {"anyOf"} and types_of(schema, root) == _ALL)
 
 
 def json_of_text(text: str, allowed: frozenset[str]) -> str:
