@@ -104,7 +104,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(case: tuple[ToolFormat, str, li
     shown, _ = _read(form, [text])
     said = "".join(text for kind, text in shown if kind != "call")
     assert _is_within("".join(said.split()), "".join(text.split()))
-    if all(kind == "text" for kind, _ in shown):
+    if all(kind == "text" for kind, _ in shown) and form.name != "harmony":  # whose headers are left out
         assert _bare(form, said) == _bare(form, text)
 
 
