@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -34,7 +35,7 @@ def base() -> GGUFHeader:
 
 @pytest.fixture
 async def engine(base: GGUFHeader, tmp_path: Path) -> AsyncIterator[LlamaEngine]:
-    settings = WorkerSettings(model=embedded_model(), context_tokens=512, streams=3, threads=1, gpu_layers=0)
+    settings = WorkerSettings(model=embedded_model(), context_tokens=512, streams=3, threads=1, gpu_layers=0, cache_bytes=64 << 20)
     llama = LlamaEngine(settings, base, "embedded", tmp_path / "engine.log")
     await llama.start()
     yield llama
@@ -84,6 +85,56 @@ class TestLlamaEngine(EngineContract):
         _, warm = await collect(engine, request(LONG))
         assert warm.usage.cached_tokens > 0
         assert warm.tokens == cold.tokens
+
+    async def test_more_conversations_than_places_all_go_on_and_say_what_they_would_say_alone(self, engine: LlamaEngine) -> None:
+        asked = [request(f"{number}. {LONG}", max_tokens=4) for number in range(5)]
+        first = [await collect(engine, each) for each in asked]
+        again = await asyncio.gather(*(collect(engine, each) for each in asked))
+        for (_, cold), (_, warm) in zip(first, again, strict=True):
+            assert warm.usage.cached_tokens >= cold.usage.prompt_tokens - 8
+            assert warm.tokens == cold.tokens
+        assert engine.stats.cache.reused_tokens > 5 * 100
+        assert 0 < engine.stats.cache.held_bytes <= engine.stats.cache.limit_bytes
+
+    async def test_one_prompt_asked_three_times_at_once_is_read_once(self, engine: LlamaEngine) -> None:
+        replies = await asyncio.gather(*(collect(engine, request(LONG)) for _ in range(3)))
+        prompt = replies[0][1].usage.prompt_tokens
+        assert sorted(finished.usage.cached_tokens for _, finished in replies) == [0, prompt - 8, prompt - 8]
+        assert len({finished.tokens for _, finished in replies}) == 1
+
+    async def test_a_conversation_that_is_read_again_says_why(self, engine: LlamaEngine, lora: LoRA) -> None:
+        def turn(text: str, *, lora: LoRA | None = None) -> GenerateRequest:
+            return GenerateRequest(user(text), Sampling(temperature=0), max_tokens=2, session="s", scenario="x", lora=lora)
+
+        reasons = []
+        for asked in (turn(LONG), turn(f"{LONG} And shorter."), turn(f"Please! {LONG}"), turn(f"Please! {LONG}", lora=lora)):
+            reasons.append((await collect(engine, asked))[1].cache_miss)
+        assert reasons == ["", "", "history rewritten", "LoRA changed"]
+        assert engine.stats.cache.misses == {"history rewritten": 1, "LoRA changed": 1}
+
+    async def test_whoever_hangs_up_the_others_say_what_they_say_alone(self, engine: LlamaEngine, lora: LoRA) -> None:
+        async def some(asked: GenerateRequest, events: int) -> None:
+            stream = engine.generate(asked)
+            async with contextlib.aclosing(stream):
+                for _ in range(events):
+                    await anext(stream, None)
+
+        asked = [
+            request(f"{LONG[: 40 * number]} Count to {number}.", max_tokens=12, lora=lora if number % 3 == 2 else None)
+            for number in range(6)
+        ]
+        # With a LoRA a batch of one differs from a larger one, so a lone reply says nothing.
+        alone = {index: await collect(engine, each) for index, each in enumerate(asked) if each.lora is None}
+        hang_ups = [some(asked[index % 6], index % 5) for index in range(15)]
+        evaluation = replace(asked[0], priority=Priority.EVALUATION)
+        replies = await asyncio.gather(*(collect(engine, each) for each in asked), *hang_ups, some(evaluation, 3))
+        for index, (text, finished) in alone.items():
+            reply = replies[index]
+            assert reply is not None and reply[0] == text
+            assert reply[1].tokens == finished.tokens
+        assert engine.stats.queued == 0
+        await engine.unload_lora(lora.id)
+        assert engine.stats.loras == () and engine.stats.active == 0
 
     async def test_a_live_request_goes_before_an_evaluation(self, engine: LlamaEngine) -> None:
         async def ends(asked: GenerateRequest, name: str) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from daemon.engine.llama.model import MIN_PIECE
+from daemon.engine.llama.pace import WORTHWHILE
 from daemon.engine.llama.sequence import Sequence
 from daemon.engine.llama.slots import common_prefix
 
@@ -57,9 +58,9 @@ def _reason(turns: list[_Turn], job: Sequence) -> str:
     common = max(shares)
     last = turns[shares.index(common)]
     lost = min(common, len(prompt) - MIN_PIECE) - job.cached
-    if lost > _SMALL:
-        return "LoRA changed" if last.lora_id != job.lora_id else "evicted"
+    if last.lora_id != job.lora_id and lost > _SMALL:
+        return "LoRA changed"
     # A much shorter prompt is an aside, or a history that the client meant to shorten.
     if common < last.prompt_tokens - _SMALL and 2 * len(prompt) > last.prompt_tokens:
         return "history rewritten" if last.template == job.template else "template changed"
-    return ""
+    return "evicted" if lost >= WORTHWHILE else ""
