@@ -135,6 +135,12 @@ def test_a_request_that_takes_long_to_prepare_does_not_hold_up_a_hang_up_or_anot
     assert sorted(number(command) for command in commands(desk)) == [-9, 0, 2]
 
 
+def test_what_needs_no_template_does_not_wait_for_one(desk: Desk) -> None:
+    text: JSONObject = {"type": "generate", "id": 3, "messages": [], "text": "abc"}
+    desk.run(generate(1, "wait"), generate(2, "wait"), lambda: len(desk.rendered) == 2, text, lambda: desk.commands.qsize() == 1)
+    assert [number(command) for command in commands(desk)] == [3, 0]
+
+
 def test_a_request_given_up_while_it_waits_is_not_prepared(desk: Desk) -> None:
     def let_go() -> bool:
         desk.go.set()

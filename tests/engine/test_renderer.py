@@ -46,10 +46,11 @@ def test_a_process_that_was_killed_is_replaced_and_its_request_answered(renderer
     assert renderer.pid != before
 
 
-def test_a_template_that_loops_over_everything_still_starts_and_says_so() -> None:
-    renderer = Renderer(TemplateSource(HOSTILE["loops"]), LIMITS)
+@pytest.mark.parametrize(("source", "limit"), [(HOSTILE["loops"], "time"), ("{{ messages | length * 'x' * 9999999999 }}", "memory")])
+def test_a_template_that_always_goes_too_far_still_starts_and_says_so(source: str, limit: str) -> None:
+    renderer = Renderer(TemplateSource(source), LIMITS)
     renderer.start()
-    with pytest.raises(BadRequest, match="too much time"):
+    with pytest.raises(BadRequest, match=f"too much {limit}"):
         renderer.render(conversation("a"))
     renderer.close()
 

@@ -80,7 +80,9 @@ class Stop:
 Command: TypeAlias = Submit | Cancel | Load | Unload | Stop
 
 
-_PREPARING_THREADS = 2
+_CHAT_THREADS = 2
+_OTHER_THREADS = 1
+_CHATS = ("generate", "render")  # go through the chat template, but for texts
 
 
 @dataclass(order=True, slots=True)
@@ -113,15 +115,17 @@ class Intake:
         self._commands = commands
         self._context_tokens = context_tokens
         self._checked: set[tuple[str, Path]] = set()
-        self._waiting: PriorityQueue[_Waiting] = PriorityQueue()
+        self._chats: PriorityQueue[_Waiting] = PriorityQueue()
+        self._others: PriorityQueue[_Waiting] = PriorityQueue()  # no slow template holds up these
         self._open: dict[int, bool] = {}  # calls that are prepared or wait for it; whether they were cancelled
         self._lock = threading.Lock()
 
     def run(self, messages: Iterator[JSONObject]) -> None:
         """Until there are no more. Whatever goes wrong with a message ends its call with an error, and touches no other call."""
         size = threading.stack_size(STACK_BYTES)
-        for index in range(_PREPARING_THREADS):
-            threading.Thread(target=self._prepare_all, name=f"intake-{index}", daemon=True).start()
+        for queue, threads in ((self._chats, _CHAT_THREADS), (self._others, _OTHER_THREADS)):
+            for _ in range(threads):
+                threading.Thread(target=self._prepare_all, args=(queue,), name="prepare", daemon=True).start()
         threading.stack_size(size)
         for count, message in enumerate(messages):
             call = message.get("id")
@@ -132,7 +136,9 @@ class Intake:
             with self._lock:
                 self._open[number] = False
             priority = message.get("priority")
-            self._waiting.put(_Waiting(priority if isinstance(priority, int) else int(Priority.LIVE), count, message))
+            is_chat = message.get("type") in _CHATS and message.get("text") is None
+            queue = self._chats if is_chat else self._others
+            queue.put(_Waiting(priority if isinstance(priority, int) else int(Priority.LIVE), count, message))
         self._commands.put(Stop())
 
     def _cancel(self, number: int) -> None:
@@ -142,9 +148,9 @@ class Intake:
                 return
         self._commands.put(Cancel(number))
 
-    def _prepare_all(self) -> None:
+    def _prepare_all(self, queue: PriorityQueue[_Waiting]) -> None:
         while True:
-            message = self._waiting.get().message
+            message = queue.get().message
             call = message.get("id")
             number = call if isinstance(call, int) else -1
             with self._lock:

@@ -20,8 +20,19 @@ from daemon.records import JSON, JSONObject
 _USUAL = """{% for m in messages %}{{ '\\u00e9' ~ m | tojson ~ m.content | pprint ~ strftime_now('%B') }}{% endfor %}{{ 1 + 'a' }}"""
 
 
+OUT_OF_MEMORY = 75
+"""The exit code: after that, the heap is in pieces."""
+
+
 def main() -> int:
     prepare()
+    try:
+        return _serve()
+    except MemoryError:
+        return OUT_OF_MEMORY
+
+
+def _serve() -> int:
     messages = read_messages()
     first = next(messages, None)
     if first is None:
@@ -50,8 +61,6 @@ def main() -> int:
         answer = _answer(template, message)
         _limit_time(0)
         send(answer)
-        if answer.get("ends"):
-            return 0
     return 0
 
 
@@ -73,7 +82,7 @@ def _confine(memory_bytes: int) -> None:
 
 
 def _answer(template: ChatTemplate, message: JSONObject) -> JSONObject:
-    """The prompt in pieces, or an error. After one of memory the process ends: its heap may be in pieces too."""
+    """The prompt in pieces, or an error."""
     try:
         values = message.get("values")
         conversation = Conversation(
@@ -92,11 +101,6 @@ def _answer(template: ChatTemplate, message: JSONObject) -> JSONObject:
         return _error(error)
     except (RecursionError, ValueError):
         return _error(BadRequest("The conversation is nested too deep, or no text.", param="messages"))
-    except MemoryError:
-        return {
-            **_error(BadRequest("The model's chat template takes too much memory for this conversation.", param="messages")),
-            "ends": True,
-        }
 
 
 def _error(error: ReefError) -> JSONObject:

@@ -13,20 +13,22 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from daemon.engine.llama.control_text import Piece
+from daemon.engine.llama.render_worker import OUT_OF_MEMORY
 from daemon.engine.llama.template import Conversation, TooLong
 from daemon.errors import BadRequest, DataError, EngineError
 from daemon.records import JSONObject
 
 _MODULE = "daemon.engine.llama.render_worker"
+_LIMIT_OF = {-signal.SIGPROF: "time", OUT_OF_MEMORY: "memory"}  # by exit code
 _WALL_LIMIT_S = 30.0  # should the machine be so busy that the process does not come to its limit of computing time
 
 
 class _Ended(Exception):
-    """The process is gone; `at_limit`: its limit of time ended it."""
+    """The process is gone; `limit`: the one that ended it, time or memory, if one of them did."""
 
-    def __init__(self, *, at_limit: bool) -> None:
-        super().__init__(at_limit)
-        self.at_limit = at_limit
+    def __init__(self, limit: str = "") -> None:
+        super().__init__(limit)
+        self.limit = limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,9 @@ class TemplateSource:
 class Limits:
     """Of one process that renders."""
 
-    cpu_limit_s: float = 3.0
-    """Computing time for one conversation, or for getting to know the template. The largest take some hundredths of it."""
+    cpu_limit_s: float = 2.0
+    """Computing time for one conversation, or for getting to know the template. Templates take some hundredths of a second, the slowest
+    known one for a thousand messages takes one."""
     memory_limit_bytes: int = 1 << 30
     """Of its whole address space; a tenth of it is Python's own."""
 
@@ -97,8 +100,6 @@ class Renderer:
         }
         with self._lock:
             answer = self._answer(request)
-            if answer.get("ends"):
-                self.close()
         if isinstance(characters := answer.get("too_long"), int):
             raise TooLong(characters)
         if "error" in answer:
@@ -132,8 +133,8 @@ class Renderer:
         try:
             answer = self._ask({**request, "examine": self._examine})
         except _Ended as ended:
-            if not self._examine or not ended.at_limit:
-                raise DataError("The model's chat template takes too much time or memory.", "Use another GGUF of this model.") from ended
+            if not self._examine or not ended.limit:
+                raise DataError("The model's chat template cannot be read.", "Use another GGUF of this model.") from ended
             # It may still do for most conversations: each request has the same limits.
             self._examine = False
             self._start()
@@ -151,16 +152,18 @@ class Renderer:
             try:
                 return self._ask(request)
             except _Ended as ended:
-                if ended.at_limit or attempt == 2:
-                    reason = "The model's chat template takes too much time or memory for this conversation."
+                if ended.limit:
+                    reason = f"The model's chat template takes too much {ended.limit} for this conversation."
                     raise BadRequest(reason, param="messages") from ended
+                if attempt == 2:
+                    break
         raise EngineError("The process for chat templates gave no answer.", "Try again in a moment.")
 
     def _ask(self, request: JSONObject) -> JSONObject:
         """One message there, one back. Raises `_Ended`, and then the process is gone."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
-            raise _Ended(at_limit=False)
+            raise _Ended
         data = json.dumps(request, separators=(",", ":")).encode() + b"\n"
         watch = threading.Timer(_WALL_LIMIT_S, process.send_signal, [signal.SIGPROF])
         watch.daemon = True
@@ -178,7 +181,7 @@ class Renderer:
         self.close()
         name = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit code {process.returncode}"
         sys.stderr.write(f"The process for chat templates ended with {name}.\n")
-        raise _Ended(at_limit=process.returncode == -signal.SIGPROF)
+        raise _Ended(_LIMIT_OF.get(process.returncode, ""))
 
 
 def _lists(value: object) -> Iterator[list[object]]:
