@@ -83,6 +83,7 @@ async def test_another_model_serves_with_a_release_of_its_own_and_the_settings_n
     text = daemon.services.home.config.read_text()
     assert "# mine" in text and "streams: 2 # few" in text
     assert load(daemon.services.home, None, {}, {}).config.engine == LlamaConfig(model="Other.gguf", streams=2)
+    assert daemon.services.started_with.engine == LlamaConfig(model="Other.gguf", streams=2), "no restart is asked for"
     status_page = (await daemon.client.get("/reef/status")).json()
     assert status_page["engine"]["model"] == "other" and status_page["warnings"] == []
 
@@ -173,6 +174,7 @@ async def _as_before(daemon: Running, config: str) -> None:
     reply = await daemon.chat("hello")
     assert reply.json()["choices"][0]["message"]["content"] == "echo: hello" and reply.headers["x-reef-release-id"] == "r1"
     assert daemon.services.home.config.read_text() == config
+    assert daemon.services.started_with.engine == LlamaConfig(streams=2)
     listed = (await daemon.client.get("/reef/scenarios/default/releases")).json()["releases"]
     assert [release["release_id"] for release in listed] == ["r1"]
     rolled = await daemon.owner.post("/reef/models/use", json={"name": "nothing"})

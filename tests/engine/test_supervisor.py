@@ -67,10 +67,10 @@ async def test_a_worker_that_hangs_is_ended_and_the_next_one_answers(tmp_path: P
 
 
 async def test_slow_work_is_no_hang_and_neither_is_idleness(tmp_path: Path) -> None:
-    async with supervised(tmp_path, silence_s=0.3) as worker:
+    async with supervised(tmp_path, silence_s=0.15) as worker:
         first = await _pid(worker)
         assert await worker.ask({**ASK, "text": "slow"}) == [first]
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.4)
         assert await _pid(worker) == first
 
 
