@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -94,9 +95,7 @@ class ChatTemplate:
         tools, messages = _functions(conversation.tools), conversation.messages
         values = {name: hidden.hide(value) for name, value in conversation.values.items()}
         refusal: CannotRender | None = None
-        whole = described(tools)
-        ways = [(self.traits, tools), *([(self.traits, whole)] if whole != tools else []), (self.traits.strictest, whole)]
-        for traits, listed in ways:
+        for traits, listed in self._ways(tools):
             arranged = [_object(hidden.hide(message)) for message in arrange(messages, listed, traits)]
             shown = [_object(hidden.hide(tool)) for tool in listed]
             try:
@@ -105,6 +104,14 @@ class ChatTemplate:
                 refusal = refusal or error
         reason = "".join(text for text, _ in hidden.reveal(str(refusal)))[:_LONGEST_REASON]
         raise BadRequest(f"The model's chat template cannot render this conversation: {reason}.", param="messages")
+
+    def _ways(self, tools: list[JSONObject]) -> Iterator[tuple[Traits, list[JSONObject]]]:
+        """How to render: as the template can; then with what it may have missed; then as if it could nearly nothing."""
+        yield self.traits, tools
+        whole = described(tools)
+        if whole != tools:
+            yield self.traits, whole
+        yield self.traits.strictest, whole
 
     def _try(self, messages: list[JSONObject], tools: list[JSONObject], traits: Traits) -> str:
         try:
