@@ -175,7 +175,7 @@ def test_json_ends_where_a_json_reader_says(text: str, at: int, inserted: str, s
         if scanner.done or taken < len(piece):
             break
     try:
-        _, end = json.JSONDecoder(parse_constant=lambda name: 1 / 0).raw_decode(broken)
+        _, end = json.JSONDecoder(parse_constant=lambda name: 1 / 0, strict=False).raw_decode(broken)
     except (ValueError, ZeroDivisionError):
         assert not scanner.done
     else:

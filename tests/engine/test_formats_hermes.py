@@ -47,6 +47,7 @@ def test_what_is_no_call_comes_as_the_text_that_it_is() -> None:
         '<tool_call>{"name": "read", "arguments": {"path": "a}': "cut off",
         '<tool_call>{"name": "read", "arguments": {"path": "a"}}}</tool_call>': "</tool_call>",
         '<tool_call>{"name": "read", "arguments": {path: 1}}</tool_call>': "not valid JSON",
+        '<tool_call>{"name": "read", "arguments": {"path": "a\\q"}}</tool_call>': "not valid JSON",
         '<tool_call>{"name": "read", "arguments": {"limit": 1e999}}</tool_call>': "not valid JSON",
         '<tool_call>{"name": "read", "arguments": [1]}</tool_call>': "no object",
         "<tool_call>\n</tool_call>": "not valid JSON",
@@ -84,3 +85,34 @@ def test_reasoning_is_kept_apart() -> None:
 def test_a_word_about_the_marker_is_no_reasoning() -> None:
     assert _read("The tag <think> opens it, </think> closes it.") == Reply("The tag <think> opens it, </think> closes it.")
     assert _read("I am done.", prompt_end="what does <think> mean?<|im_end|>\n<|im_start|>assistant\n") == Reply("I am done.")
+
+
+def test_reasoning_that_is_not_closed_before_a_call() -> None:
+    call = '<tool_call>\n{"name": "read", "arguments": {"path": "a"}}\n</tool_call>'
+    expected = Reply(reasoning="I read it.", calls=[("read", '{"path": "a"}')])
+    assert _read(f"<think>I read it.\n{call}\n") == expected
+    assert _read(f"I read it.\n{call}", prompt_end="<think>\n") == expected
+    twice = _read(f"<think>I read it.\n{call}\n{call}")
+    assert len(twice.calls) == 2
+    # Thought of, not called: the model goes on thinking.
+    assert _read(f"<think>Like {call}?\n</think>No.") == Reply("No.", f"Like {call}?")
+    assert _read(f"<think>Like {call} or {call}") == Reply(reasoning=f"Like {call} or", calls=[("read", '{"path": "a"}')])
+    assert _read(f'<think>Like <tool_call>{{"name": "read", "arguments": {{"path": "</think>{call}') == Reply(
+        "", 'Like <tool_call>{"name": "read", "arguments": {"path": "', [("read", '{"path": "a"}')]
+    )
+    assert _read("<think>Like <tool_call>\n</think>No.") == Reply("No.", "Like <tool_call>")
+
+
+def test_line_breaks_in_json_strings_are_taken_as_they_stand_and_said() -> None:
+    reply = _read('<tool_call>\n{"name": "read",\n "arguments": {"path": "a\n\t\\"b\\n"}}\n</tool_call>')
+    assert reply.calls == [("read", '{"path": "a\\n\\t\\"b\\n"}')]
+    assert "not escaped" in reply.note
+
+
+def test_a_call_without_tags() -> None:
+    assert _read('{"name": "read", "arguments": {"path": "a"}}').calls == [("read", '{"path": "a"}')]
+    assert len(_read('\n{"name": "read", "parameters": {}}\n{"name": "list", "parameters": {}}').calls) == 2
+    for answer in ('{"name": "Ann", "arguments": {}}', '{"name": "read"}', '{"name": "read", "arguments": {}', '{"a": 1}', "{"):
+        reply = _read(answer)
+        assert reply == Reply(answer)
+        assert not reply.note

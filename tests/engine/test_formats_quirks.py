@@ -28,6 +28,13 @@ def test_qwen_coder_arguments_may_hold_tags() -> None:
     assert [json.loads(arguments) for _, arguments in reply.calls] == [{"text": value}]
 
 
+def test_qwen_coder_thinks_of_a_call() -> None:
+    call = "<tool_call>\n<function=read>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>"
+    thought = "Like <tool_call>\n<function=read>\n<parameter=path>"
+    assert _read("qwen-coder", f"<think>{thought}\n</think>{call}") == Reply("", thought, [("read", '{"path": "a"}')])
+    assert _read("qwen-coder", f"<think>So {call}") == Reply("", "So", [("read", '{"path": "a"}')])
+
+
 def test_qwen_coder_forgets_the_outer_tag() -> None:
     reply = _read("qwen-coder", "I look.\n\n<function=read>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>\n")
     assert reply == Reply("I look.", calls=[("read", '{"path": "a"}')])
@@ -104,6 +111,11 @@ def test_gemma_nests_values() -> None:
     assert [json.loads(arguments) for _, arguments in _read("gemma4", text).calls] == [
         {"path": "{a:[]}, <tool_call|>", "limit": {"deep": [{"x": ""}, -1500.0]}}
     ]
+    text = """<|tool_call>call:read{path:<|"|>a "b"<|"|>,limit:{"deep":['it\\'s', "x, \\"y\\"]"]}}<tool_call|>"""
+    assert [json.loads(arguments) for _, arguments in _read("gemma4", text).calls] == [
+        {"path": 'a "b"', "limit": {"deep": ["it's", 'x, "y"]']}}
+    ]
+    assert not _read("gemma4", '<|tool_call>call:read{path:a b<|"|>}<tool_call|>').calls
 
 
 def test_functionary_addresses_everybody() -> None:

@@ -17,6 +17,7 @@ from daemon.engine.llama.formats.bare_text import unheld_object
 from daemon.engine.llama.formats.calls import Call, functions
 from daemon.engine.llama.formats.gemma_grammar import GemmaGrammar
 from daemon.engine.llama.formats.marked import MarkedFormat
+from daemon.engine.llama.formats.python_call import text_of
 from daemon.engine.llama.formats.reader import Calls, Scope
 from daemon.engine.llama.formats.source import CutOff, Malformed, Source, Steps
 from daemon.engine.llama.formats.values import dereferenced
@@ -63,10 +64,8 @@ class GemmaFormat(MarkedFormat):
                 yield from source.literal(",")
                 yield from source.space()
             first = False
-            if (yield from source.maybe(self._quote)):
-                key, _ = yield from source.until(self._quote)
-            else:
-                key = (yield from source.matching(_KEY)).strip()
+            quote = yield from source.maybe(self._quote, '"', "'")
+            key = (yield from self._text(source, quote)) if quote else (yield from source.matching(_KEY)).strip()
             yield from source.space()
             yield from source.literal(":")
             members[key] = yield from self._value(source, depth)
@@ -78,10 +77,9 @@ class GemmaFormat(MarkedFormat):
         if depth > json_text.MAX_DEPTH:
             raise Malformed("is nested too deeply")
         yield from source.space()
-        opening = yield from source.maybe(self._quote, "{", "[")
-        if opening == self._quote:
-            text, _ = yield from source.until(self._quote)
-            return json.dumps(text, ensure_ascii=False)
+        opening = yield from source.maybe(self._quote, '"', "'", "{", "[")
+        if opening in (self._quote, '"', "'"):
+            return json.dumps((yield from self._text(source, opening)), ensure_ascii=False)
         if opening == "{":
             return "{" + ", ".join((yield from self._members(source, depth + 1))) + "}"
         if opening == "[":
@@ -99,6 +97,13 @@ class GemmaFormat(MarkedFormat):
         except ValueError:
             raise CutOff if source.exhausted else Malformed("has an argument that is no value") from None
         return word
+
+    def _text(self, source: Source, quote: str) -> Steps[str]:
+        """Between the family's own marks, or the quotes of JSON and Python, which the models fall back on inside lists and objects."""
+        if quote != self._quote:
+            return (yield from text_of(source, quote))
+        text, _ = yield from source.until(quote)
+        return text
 
     def call_grammar(self, tools: tuple[JSONObject, ...], *, parallel: bool) -> str:
         rules, choices = grammar.Rules(*GemmaGrammar.common_rules(self._quote)), []

@@ -137,6 +137,7 @@ class _HarmonyParser(StepParser):
                 yield from source.literal(*_ENDS)
             yield from call.deltas(self._count)
             self._count += 1
+            self.note = self.note or source.remark
         except Malformed as reason:
             self.note = self.note or f"A tool call is given as text: it {reason}."
             yield from self._body(source.since_mark())

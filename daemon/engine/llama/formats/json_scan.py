@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from daemon import json_text
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
+_PLAIN = re.compile(r'[^"\\]*')
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _WORD = re.compile(r"[-+.0-9A-Za-z]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _HEX = frozenset("0123456789abcdefABCDEF")
 _CLOSES = {"{": "}", "[": "]"}
 
 
+def with_escapes(text: str) -> str:
+    """Valid JSON but for line breaks and other control characters that stand in its strings as they are: they become escapes."""
+    return _STRING.sub(lambda found: _CONTROL.sub(lambda control: json.dumps(control[0])[1:-1], found[0]), text)
+
+
 class JSONScanner:
-    """Reads one object or array. Feed it text until it is `done` or stops before the end of what it was given."""
+    """Reads one object or array. Feed it text until it is `done` or stops before the end of what it was given.
+
+    `controls`: there are control characters in its strings, which JSON wants escaped. Models that write files forget that.
+    """
 
     def __init__(self) -> None:
         self.done = False
+        self.controls = False
         self._open: list[str] = []
         self._wanted = "opening"  # opening, value, first value, key, first key, colon, comma
         self._string = False
@@ -74,13 +86,12 @@ class JSONScanner:
         if self._escape == 0:
             found = _PLAIN.match(text, at)
             if found is not None and found.end() > at:
+                self.controls = self.controls or _CONTROL.search(text, at, found.end()) is not None
                 return found.end()
             if text[at] == '"':
                 self._string = False
-            elif text[at] == "\\":
-                self._escape = 1
             else:
-                return -1
+                self._escape = 1
         elif self._escape == 1:
             if text[at] not in '"\\/bfnrtu':
                 return -1

@@ -20,7 +20,7 @@ def json_of_literal(text: str) -> str | None:
     """The JSON text of a Python literal; None for what is none."""
     source = Source()
     source.feed(text)
-    source.ended = True
+    source.end()
     steps = _value(source, 0)
     try:
         next(steps)  # never asks for more: the source has ended
@@ -61,7 +61,7 @@ def _value(source: Source, depth: int) -> Steps[str]:
     yield from source.space()
     opening = yield from source.maybe('"', "'", "[", "(", "{")
     if opening in ('"', "'"):
-        return json.dumps((yield from _string(source, opening)), ensure_ascii=False)
+        return json.dumps((yield from text_of(source, opening)), ensure_ascii=False)
     if opening in ("[", "("):
         return "[" + ", ".join((yield from _items(source, "]" if opening == "[" else ")", depth, keyed=False))) + "]"
     if opening == "{":
@@ -96,7 +96,7 @@ def _items(source: Source, close: str, depth: int, *, keyed: bool) -> Steps[list
     return items
 
 
-def _string(source: Source, quote: str) -> Steps[str]:
+def text_of(source: Source, quote: str) -> Steps[str]:
     """After its opening quote; one of three quotes is not read."""
     parts: list[str] = []
     while True:

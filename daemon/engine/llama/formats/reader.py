@@ -73,7 +73,7 @@ class StepParser(Parser):
         return self._run() if text else []
 
     def finish(self) -> list[Delta]:
-        self._source.ended = True
+        self._source.end()
         return self._run()
 
     def _run(self) -> list[Delta]:
@@ -162,17 +162,28 @@ class Reader(StepParser):
             yield Delta(text=self._text.rest())
 
     def _reasoning(self, end: str) -> Shown:
-        """Up to the closing marker, or the reply's end."""
-        source, inside = self._source, Spaced()
-        markers = Markers(end, *(self._dialect.interrupts if self._tools else ()))
+        """Up to the closing marker, or the reply's end, or a call that ends reasoning."""
+        source, inside, dialect = self._source, Spaced(), self._dialect
+        openings = dialect.openings if self._tools else {}
+        markers = Markers(end, *openings)
         while not source.exhausted:
             text, marker = source.scan(markers)
             yield Delta(reasoning=inside.add(text))
-            if marker:
+            if marker in openings and marker not in dialect.interrupts:
+                source.mark(marker)
+                source.stop_before(end)  # a call that is only thought of may be unfinished, and must not take in what follows
+                calls = yield from self._calls_at_the_end(marker)
+                source.go_on()
+                if not calls:
+                    yield Delta(reasoning=inside.add(self._not_a_call()))
+                for call in calls:
+                    yield from call.deltas(self._count)
+                    self._count += 1
+            elif marker:
                 if marker != end:
                     source.unread(marker)
                 break
-            if not source.ended:
+            elif not source.ended:
                 yield None
         source.mark()
         self._text.restart()
@@ -185,22 +196,50 @@ class Reader(StepParser):
                 if calls is None:
                     yield None
                     continue
-                for call in calls:
-                    if call.name not in self._tools:
-                        raise Malformed(f"names {call.name[:64]!r}, which is no tool of this request")
+                self._check(calls)
                 for call in calls:
                     yield from call.deltas(self._count)
                     self._count += 1
+                self.note = self.note or source.remark
                 source.mark()
                 self._text.restart()
         except Malformed as reason:
             if str(reason):
                 self.note = self.note or f"A tool call is given as text: it {reason}."
-            text = source.since_mark()
-            # A marker may begin in what was read last. Never the whole of it: the next attempt must begin later than this one did.
-            again = self._openings.overlap(text, 1)
-            source.unread(text[len(text) - again :])
-            yield Delta(text=self._text.add(text[: len(text) - again]))
+            yield Delta(text=self._text.add(self._not_a_call()))
+
+    def _calls_at_the_end(self, marker: str) -> Generator[None, None, list[Call]]:
+        """Calls from after `marker` on, if the reply ends with them: its reasoning was not closed. None for what is only thought of."""
+        source, openings = self._source, self._dialect.openings
+        found: list[Call] = []
+        try:
+            while marker:
+                for calls in openings[marker](Scope(source, self._tools, marker)):
+                    if calls is None:
+                        yield
+                    else:
+                        self._check(calls)
+                        found += calls
+                yield from source.space()
+                marker = yield from source.maybe(*openings)
+        except Malformed:
+            return []
+        return found if source.exhausted else []
+
+    def _not_a_call(self) -> str:
+        """What was read since the mark, but for its end, if a marker may begin there: that is read again.
+
+        Never the whole of it is: the next attempt must begin later than this one did.
+        """
+        text = self._source.since_mark()
+        again = self._openings.overlap(text, 1)
+        self._source.unread(text[len(text) - again :])
+        return text[: len(text) - again]
+
+    def _check(self, calls: tuple[Call, ...]) -> None:
+        for call in calls:
+            if call.name not in self._tools:
+                raise Malformed(f"names {call.name[:64]!r}, which is no tool of this request")
 
 
 def _merged(deltas: list[Delta]) -> list[Delta]:

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
-from daemon.engine.llama.formats.json_scan import JSONScanner
+from daemon.engine.llama.formats.json_scan import JSONScanner, with_escapes
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
@@ -65,11 +65,45 @@ class Source:
         self._text = ""
         self._at = 0
         self._read: list[str] = []
-        self.ended = False
+        self._wall: Markers | None = None
+        self._behind = ""
+        self._walled = False
+        self._ended = False
+        self.remark = ""
+        """What the client should know of how something was read."""
 
     def feed(self, text: str) -> None:
-        self._text = self._text[self._at :] + text
+        self._text = self._text[self._at :] + self._in_front(text)
         self._at = 0
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._ended = True
+        self._text += self._in_front("")
+
+    def stop_before(self, text: str) -> None:
+        """Let nothing be read beyond `text`, until `go_on`: what needs more than stands before it is cut off."""
+        self._wall = Markers(text)
+        unread, self._text, self._at = self._text[self._at :], "", 0
+        self._text = self._in_front(unread)
+
+    def go_on(self) -> None:
+        self._wall, self._walled = None, False
+        self._text, self._behind = self._text + self._behind, ""
+
+    def _in_front(self, text: str) -> str:
+        """What of the text that comes now may be read; the rest is kept behind the wall."""
+        if self._wall is None:
+            return text
+        text, self._behind = self._behind + text, ""
+        if not self._walled:
+            found = self._wall.search(text, 0)
+            self._walled = found is not None
+            kept = found.start() if found is not None else len(text) - (0 if self._ended else self._wall.overlap(text, 0))
+            text, self._behind = text[:kept], text[kept:]
+            return text
+        self._behind = text
+        return ""
 
     def mark(self, marker: str = "") -> None:
         """Forget what was read so far: it has been dealt with, all but `marker`, which was read last."""
@@ -87,9 +121,14 @@ class Source:
             self._at = 0
 
     @property
+    def ended(self) -> bool:
+        """Nothing will come that may be read."""
+        return self._ended or self._walled
+
+    @property
     def exhausted(self) -> bool:
-        """Nothing is left, and nothing will come."""
-        return self.ended and self._at == len(self._text)
+        """The reply is over, and all of it is read."""
+        return self._ended and self._at == len(self._text) and not self._behind
 
     def more(self) -> Steps[None]:
         """Wait for more text. Raises CutOff if there will be none."""
@@ -175,7 +214,7 @@ class Source:
             yield
 
     def json(self, begun: str = "") -> Steps[str]:
-        """Read one JSON object or array; returns its text. Raises Malformed at the first character that does not belong.
+        """Read one JSON object or array; returns its text, see `remark`. Raises Malformed at the first character that does not belong.
 
         Args:
             begun: its beginning, where that was read already.
@@ -185,7 +224,11 @@ class Source:
         while True:
             parts.append(self._take(scanner.feed(self._text, self._at)))
             if scanner.done:
-                return "".join(parts)
+                text = "".join(parts)
+                if not scanner.controls:
+                    return text
+                self.remark = "Line breaks in the JSON of a tool call were not escaped: they are taken as they stand."
+                return with_escapes(text)
             if self._at < len(self._text):
                 raise Malformed("is not valid JSON")
             yield from self.more()
