@@ -118,6 +118,8 @@ def test_a_huge_text_is_split_in_parts_at_the_ends_of_lines(monkeypatch: pytest.
     prompt = prompts(Pieces((text, True)), 1000, words).of_conversation(USER, [])
     assert prompt.tokens == [BEGIN, *map(ord, text)]
     assert words.longest == 64
+    assert prompts(Pieces(), 1, words).tokens_of(text, begin=True) == [BEGIN, *map(ord, text)]
+    assert words.longest == 64
 
 
 def test_a_session_keeps_its_day() -> None:
@@ -135,8 +137,10 @@ def test_the_gap_is_between_the_texts_and_control_tokens_are_not_read_in_them() 
     assert made.of_text("a", "<end>").tokens == [BEGIN, 300, 97, 301, *map(ord, "<end>"), 302]
     assert made.of_text("", "b").tokens == [BEGIN, 300, 301, 98, 302]
     assert made.of_text("", None).tokens == [BEGIN]
-    with pytest.raises(ContextOverflow):
-        made.of_text("a" * 505, None)
+    for overlong in ("a" * 505, "a" * 101 + "\n" + "b" * 500):
+        with pytest.raises(ContextOverflow) as caught:
+            made.of_text(overlong, param="input")
+        assert caught.value.param == "input"
 
 
 def test_a_model_without_fill_tokens_says_so() -> None:

@@ -184,7 +184,7 @@ class Intake:
             self._embed(EmbedCall.model_validate(body))
         elif kind == "tokenize":
             text = TokenizeCall.model_validate(body)
-            send({"type": "result", "id": number, "value": list(self._vocabulary.tokenize(text.text, special=text.special))})
+            send({"type": "result", "id": number, "value": list(self._prompts.tokens_of(text.text, special=text.special))})
         elif kind == "render":
             call = RenderCall.model_validate(body)
             prompt = self._prompts.of_conversation(call.messages, call.tools, add_generation_prompt=call.add_generation_prompt)
@@ -204,7 +204,7 @@ class Intake:
         sampling = sampling_from_json(call.sampling)
         check_sampling(sampling, self._vocabulary.size, call.top_logprobs)
         prompt = self._prompt(call)
-        self._prompts.fits(len(prompt.tokens) + 1)
+        self._prompts.fits(len(prompt.tokens) + 1, param="messages" if call.text is None else "prompt")
         room = self._context_tokens - len(prompt.tokens)
         constraint = self._structures.constraint(call, prompt.format, prompt.end)
         sampler = Sampler(sampling, prompt.tokens, constraint=constraint, top_logprobs=call.top_logprobs, pieces=self._vocabulary)
@@ -244,10 +244,10 @@ class Intake:
         pooling = POOLING.get(self._header.integer(f"{self._header.architecture}.pooling_type"))
         if pooling is None:
             raise Unsupported("This model cannot make embeddings.", "Serve a model that pools, or name another server as the engine.")
-        texts = [self._vocabulary.tokenize(text, begin=True) for text in call.texts]
-        if not texts or not all(texts):
+        texts = [self._prompts.of_text(text, param="input").tokens for text in call.texts]
+        if not texts:
             raise BadRequest("There is no text to make a vector of.", param="input")
-        self._prompts.fits(max(map(len, texts)))
+        self._prompts.fits(max(map(len, texts)), param="input")
         self._commands.put(Submit(Embedding(call.id, texts, pooling)))
 
     def _acquire(self, lora: LoRAFile | None) -> None:

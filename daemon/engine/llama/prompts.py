@@ -113,17 +113,20 @@ class Prompts:
             raise BadRequest("The conversation renders to an empty prompt.", param="messages")
         return Prompt(tokens, "".join(text for text, _ in pieces[-8:])[-_END_CHARACTERS:], format)
 
-    def of_text(self, text: str, suffix: str | None) -> Prompt:
+    def of_text(self, text: str, suffix: str | None = None, *, param: str = "prompt") -> Prompt:
         """A text to go on with, or with `suffix` one whose gap is to be filled. Control tokens are not read in either.
+
+        Args:
+            param: the request's field that an error names.
 
         Raises:
             Unsupported: the model has no tokens that mark a gap.
             ContextOverflow: it cannot fit the window.
             BadRequest: there is nothing to begin from.
         """
-        self._fits_characters(len(text) + len(suffix or ""))
+        self._fits_characters(len(text) + len(suffix or ""), param)
         if not suffix:
-            tokens = self._split([(text, False)])
+            tokens = self._split([(text, False)], param=param)
         else:
             marks = self._words.fill_tokens
             if marks is None:
@@ -136,29 +139,36 @@ class Prompts:
             tokens = [*begin, marks.prefix, *self._split([(text, False)], begin=False)]
             tokens += [marks.suffix, *self._split([(suffix, False)], begin=False), marks.middle]
         if not tokens:
-            raise BadRequest("prompt must not be empty.", param="prompt")
+            raise BadRequest(f"{param} must not be empty.", param=param)
         return Prompt(tokens, text[-_END_CHARACTERS:], self._own_format)
 
-    def fits(self, wanted: int, words: str = "") -> None:
+    def tokens_of(self, text: str, *, begin: bool = False, special: bool = False) -> list[int]:
+        """The text in tokens, however long it is."""
+        tokens: list[int] = []
+        for index, part in enumerate(_parts(text)):
+            tokens += self._words.tokenize(part, begin=begin and index == 0, special=special)
+        return tokens
+
+    def fits(self, wanted: int, words: str = "", param: str = "messages") -> None:
         """Raises ContextOverflow if so many tokens do not fit the window."""
         if wanted > self._context_tokens:
             raise ContextOverflow(
                 f"This model's maximum context length is {self._context_tokens} tokens, however you requested {words}{wanted} tokens.",
                 "Shorten the conversation, or raise engine.context.",
-                param="messages",
+                param=param,
             )
 
-    def _fits_characters(self, characters: int) -> None:
-        self.fits(characters // self._words.longest_piece_bytes, "at least ")
+    def _fits_characters(self, characters: int, param: str = "messages") -> None:
+        self.fits(characters // self._words.longest_piece_bytes, "at least ", param)
 
-    def _split(self, pieces: list[Piece], *, begin: bool = True) -> list[int]:
+    def _split(self, pieces: list[Piece], *, begin: bool = True, param: str = "messages") -> list[int]:
         """The tokens; ends early where they are too many. `begin`: with the begin-of-text token, where the model wants one."""
-        self.fits(len(pieces) // 2, "at least ")  # every other one is a word of its own
+        self.fits(len(pieces) // 2, "at least ", param)  # every other one is a word of its own
         tokens: list[int] = []
         for index, (text, special) in enumerate(pieces):
             begins = begin and index == 0 and not (special and self._words.begin_text and text.startswith(self._words.begin_text))
             for part in _parts(text):
-                self.fits(len(tokens), "at least ")
+                self.fits(len(tokens), "at least ", param)
                 # A word that was hidden, but that the vocabulary would read as a token in any text, is taken apart.
                 cut = 1 if not special and part in self._words.defined_texts else len(part)
                 for bit in (part[:cut], part[cut:]) if cut < len(part) else (part,):
