@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -113,3 +114,15 @@ async def test_another_file_in_the_model_s_place_is_not_served_under_its_name(
         model.write_text(before)  # put back: another file, the same content
         monkeypatch.setattr(module, "_WAIT_FOR_RESTART_S", 10)
         assert await _pid(worker)
+
+
+async def test_two_who_stop_it_at_once_leave_no_worker_behind(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as worker:
+        pid = await _pid(worker)
+        hanging = asyncio.create_task(worker.ask({**ASK, "text": "hang"}))
+        await asyncio.sleep(0.05)
+        await asyncio.gather(worker.stop(), worker.stop())
+        with pytest.raises(EngineError):
+            await hanging
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)  # ended, and taken away

@@ -128,11 +128,11 @@ class Supervisor:
             raise self._failure or EngineError("The engine did not start in time.", f"Its log is {self._log}.")
 
     async def stop(self) -> None:
-        """End the worker, and the calls that are open. Harmless a second time."""
+        """End the worker, and the calls that are open. Harmless a second time, also while the first is under way."""
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            if not self._task.cancelling():  # twice would interrupt its tidying up
+                self._task.cancel()
+            await asyncio.wait({self._task})
             self._task = None
         self.stats = Stats("stopped")
 
@@ -181,10 +181,15 @@ class Supervisor:
 
     async def _worker(self) -> Child:
         """The worker that is ready, waited for a little while one restarts."""
-        if self._task is None:
+        if self._child is not None and self._ready.is_set():
+            return self._child
+        if self._task is None or self._task.cancelling():
             raise EngineError("The engine is not running.", "Start the daemon again: reef down, reef up.")
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ready.wait(), _WAIT_FOR_RESTART_S)
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            await asyncio.wait({ready, self._task}, timeout=_WAIT_FOR_RESTART_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ready.cancel()
         if self._child is None or not self._ready.is_set():
             detail = self._failure.message if self._failure else "The engine is not running."
             pause = math.ceil(self._starts_at - asyncio.get_running_loop().time())
