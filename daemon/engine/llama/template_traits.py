@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from daemon.engine.llama.conversation import Traits, arrange
+from daemon.engine.llama.conversation import arrange
+from daemon.engine.llama.traits import Traits
 from daemon.records import JSONObject
 
 Run: TypeAlias = Callable[[list[JSONObject], list[JSONObject], Traits], str]
