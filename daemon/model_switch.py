@@ -18,7 +18,7 @@ from daemon.engine.base import Engine
 from daemon.engine.factory import make_engine
 from daemon.engine.llama.engine import LlamaEngine
 from daemon.engine.llama.room import check_room
-from daemon.errors import Conflict, ReefError
+from daemon.errors import Conflict, EngineError, ReefError
 from daemon.evolution.publish import answer_once
 from daemon.model_files import canonical
 from daemon.models import resolve_model
@@ -97,7 +97,7 @@ class ModelSwitch:
         if isinstance(engine, LlamaEngine):
             check_room(name, engine.memory_bytes, served.id)
         _log.info("Loading %s beside %s", name, served.id)
-        await engine.start()
+        await self._load(engine)
         failpoint("model.loaded")
         async with services.scenarios.exclusive(), services.publisher.exclusive():
             try:
@@ -111,6 +111,20 @@ class ModelSwitch:
             switched = await self._publish(engine, plan, name)
         _log.info("%s serves, %s before", switched.model, switched.before)
         return switched
+
+    async def _load(self, engine: Engine) -> None:
+        """Raises EngineError if the daemon stops meanwhile: it need not wait for a model that will not serve."""
+        loading, stopping = asyncio.create_task(engine.start()), asyncio.create_task(self._services.stopping.wait())
+        try:
+            await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            if not loading.done():
+                loading.cancel()
+                await asyncio.wait({loading})
+        if loading.cancelled():
+            raise EngineError("The daemon is stopping; the model before stays.", "Start it again: reef up")
+        loading.result()
 
     def _check_settings(self) -> None:
         """Raises Conflict if something that outranks the home's own file says which model serves: it would win at the next start."""

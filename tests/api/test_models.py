@@ -203,6 +203,19 @@ async def test_two_at_once_the_second_hears_of_the_first(daemon: Running, monkey
     assert (await use(daemon))[0] == 409  # it serves already
 
 
+async def test_a_daemon_that_stops_does_not_wait_for_a_model_that_loads(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(OtherEngine):
+        async def start(self) -> None:
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr(model_switch, "make_engine", lambda config, home: Endless(home.models / config.model))
+    asked = asyncio.create_task(use(daemon))
+    await until(lambda: daemon.services.runner._held_back)
+    daemon.services.stopping.set()
+    status, answer = await asyncio.wait_for(asked, 5)
+    assert status == 503 and "is stopping" in answer["error"]["message"]  # type: ignore[index]
+
+
 async def test_a_run_under_way_is_not_cut_off(daemon: Running, made: list[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemon.services.runner, "_starting", True)
     status, answer = await use(daemon)
