@@ -22,6 +22,7 @@ from daemon.gateway.steps import Steps
 from daemon.gateway.wire_chat import engine_messages
 from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, TurnKind, new_id
 from daemon.services import Services
+from daemon.serving.releases import base_facts
 from daemon.serving.serving import HEAD, Lease
 
 MAX_IN_FLIGHT = 256
@@ -149,10 +150,10 @@ class Gateway(Starter):
         await asyncio.gather(*(exchange.task for exchange in running), return_exceptions=True)
 
     async def model_names(self, request: Request) -> list[str]:
-        """The model, and the releases of the request's scenario under which it can be asked for."""
-        scenario = scenario_of(request)
-        chain = await asyncio.to_thread(self._services.repository.chain, scenario, _PINNABLE)
-        return [self.model.id, *(f"{self.model.id}@{release.id}" for release in chain)]
+        """The model, and the releases of the request's scenario under which it can be asked for: those that were made for it."""
+        scenario, model = scenario_of(request), self.model
+        chain, base = await asyncio.to_thread(self._services.repository.chain, scenario, _PINNABLE), base_facts(model)
+        return [model.id, *(f"{model.id}@{release.id}" for release in chain if release.manifest.base.same_weights(base))]
 
     async def _admit(self, call: Call, request: Request) -> str:
         """The request's scenario, once all that can be checked without the engine is."""

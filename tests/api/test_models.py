@@ -124,6 +124,8 @@ async def test_a_session_under_way_takes_the_new_head(daemon: Running, made: lis
 
 async def test_a_release_of_the_model_before_is_refused_with_what_to_put_back(daemon: Running, made: list[Engine]) -> None:
     await use(daemon)
+    named = [model["id"] for model in (await daemon.client.get("/v1/models")).json()["data"]]
+    assert named == ["other", "other@r2"]
     asked = await daemon.chat("x", model="other@r1")
     assert asked.status_code == 409 and "base missing" in asked.text
     rolled = await daemon.owner.post("/reef/scenarios/default/rollback", json={"release_id": "r1"})
