@@ -41,6 +41,14 @@ HOISTS_SYSTEM = """{% for m in messages if m.role == 'system' %}{{ m.content }};
 TEXT_ARGUMENTS = """{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}
 {%- for c in m.tool_calls or [] %}{{ '<call>' + c.function.name + ' ' + c.function.arguments }}{% endfor %}</>{% endfor %}"""
 
+LISTS_TOOLS = (
+    """{% if tools %}List of tools: [{{ tools | tojson }}]{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"""
+)
+"""Leaves out calls, as LFM2's do."""
+
+GRANITE = """{% if tools %}{{ tools | tojson }} Answer with <|tool_call|>.{% endif %}
+{%- for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"""
+
 ITEMS = """{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}
 {%- for c in m.tool_calls or [] %}<call {{ c.function.name }}>{% for k, v in c.function.arguments.items() %}<{{ k }}>{{ v }}{% endfor %}
 {%- endfor %}</>{% endfor %}"""

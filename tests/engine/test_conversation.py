@@ -182,6 +182,20 @@ def test_a_past_call_is_written_as_the_model_wrote_it() -> None:
     assert call_text({"function": {"name": "f", "arguments": "{no"}}) == '<tool_call>\n{"name": "f", "arguments": "{no"}\n</tool_call>'
 
 
+def test_calls_that_a_template_leaves_out_are_written_as_its_family_writes_them() -> None:
+    arguments = '{"a": "x\\"é", "b": [true, null, 1.5], "c": {"d": 2}}'
+    odd: JSONObject = {"id": "2", "type": "function", "function": {"name": "g", "arguments": '{"not a word": 1}'}}
+    call: JSONObject = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    message: JSONObject = {"role": "assistant", "content": "So:", "tool_calls": [call, odd]}
+    python = 'f(a="x\\"é", b=[True, None, 1.5], c={"d": 2}), {"name": "g", "arguments": {"not a word": 1}}'
+    assert render("LISTS_TOOLS", user("a"), message).endswith(f"<assistant>So:\n<|tool_call_start|>[{python}]<|tool_call_end|></>")
+    json_list = f'[{{"name": "f", "arguments": {arguments}}}, {{"name": "g", "arguments": {{"not a word": 1}}}}]'
+    assert render("GRANITE", user("a"), message).endswith(f"<assistant>So:\n<|tool_call|>{json_list}</>")
+    template = ChatTemplate(templates.GRANITE, control_texts=("<|tool_call|>",))
+    pieces = template.render(Conversation([user("<|tool_call|>"), message], [], {}, date(2026, 1, 2)))
+    assert [counts for text, counts in pieces if "<|tool_call|>" in text] == [False, True], "a control token in ours, not in the client's"
+
+
 def test_calls_and_results_are_kept_where_the_request_has_no_tools() -> None:
     text = render("FIRST_SYSTEM_ONLY", user("a"), called("x"), gave("x", "one"), said("b"), user("c"))
     assert in_order(text, "<user>a", '"path":"x"', "<tool_response>\none", "<assistant>b", "<user>c")

@@ -158,6 +158,8 @@ EXPECTED = {
     "HOISTS_SYSTEM": {"several_system": True, "late_system": False},
     "TEXT_ARGUMENTS": {"arguments": "text"},
     "ITEMS": {"arguments": "object"},
+    "LISTS_TOOLS": {"tools": "tools", "arguments": "", "results": True, "call_style": "lfm2"},
+    "GRANITE": {"tools": "tools", "arguments": "", "results": True, "call_style": "granite"},
     "THINKING": {"reasoning": "thinking", "reasoning_beside_text": False},
 }
 

@@ -32,12 +32,12 @@ def arrange(messages: list[JSONObject], tools: list[JSONObject], traits: Traits)
     arranged = with_names([_plain(message) for message in messages])
     if ours:
         arranged = _with_system(arranged, tool_prompt(tools))
-    calls_as_text, results_as_text = ours or not traits.writes_calls, ours or not traits.results
-    if not calls_as_text:
+    style = "hermes" if ours else "" if traits.writes_calls else traits.call_style
+    if not style:
         arranged = [part for message in arranged for part in apart(message, traits)]
         if not traits.parallel:
             arranged = one_call_each(arranged)
-    arranged = one_after_another([as_text(message, calls_as_text, results_as_text) for message in arranged])
+    arranged = one_after_another([as_text(message, style, ours or not traits.results) for message in arranged])
     if not traits.lone_system and all(message.get("role") == "system" for message in arranged):
         traits = replace(traits, system=False)
     arranged = _fold_system(arranged, traits)

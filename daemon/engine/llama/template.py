@@ -82,7 +82,7 @@ class ChatTemplate:
         self._controls = pattern(control_texts)
         self.traits = Traits(tools="tools" if "tools" in variables else "", arguments="object", results=True)
         if examine:
-            self.traits = traits_of(self._try, variables)
+            self.traits = traits_of(source or _CHATML, self._try, variables)
             roles = tuple(word for word in role_words(self._try, self.traits, defined_texts))
             self._controls = pattern((*control_texts, *roles))
 
@@ -94,14 +94,14 @@ class ChatTemplate:
             TooLong: the prompt cannot fit.
         """
         hidden = Hidden(self._controls, [])
-        tools, messages = _functions(conversation.tools), conversation.messages
+        # First of all, so that what is written here for the template may hold control tokens.
+        messages = [_object(hidden.hide(message)) for message in conversation.messages]
+        tools = [_object(hidden.hide(tool)) for tool in _functions(conversation.tools)]
         values = {name: hidden.hide(value) for name, value in conversation.values.items()}
         refusal: CannotRender | None = None
         for traits, listed in self._ways(tools):
-            arranged = [_object(hidden.hide(message)) for message in arrange(messages, listed, traits)]
-            shown = [_object(hidden.hide(tool)) for tool in listed]
             try:
-                return hidden.reveal(self._run(arranged, shown, traits, replace(conversation, values=values)))
+                return hidden.reveal(self._run(arrange(messages, listed, traits), listed, traits, replace(conversation, values=values)))
             except CannotRender as error:
                 refusal = refusal or error
         reason = "".join(text for text, _ in hidden.reveal(str(refusal)))[:_LONGEST_REASON]

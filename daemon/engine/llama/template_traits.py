@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from daemon.engine.llama.call_style import style_of
 from daemon.engine.llama.conversation import arrange
 from daemon.engine.llama.traits import Traits
 from daemon.records import JSONObject
@@ -166,11 +167,11 @@ def role_words(run: Run, traits: Traits, words: tuple[str, ...]) -> list[str]:
     ]
 
 
-def traits_of(run: Run, variables: set[str]) -> Traits:
+def traits_of(source: str, run: Run, variables: set[str]) -> Traits:
     """What a template can do.
 
     Args:
         run: renders with it.
         variables: those that its source reads from outside.
     """
-    return _Probe(run, variables).examine()
+    return replace(_Probe(run, variables).examine(), call_style=style_of(source))

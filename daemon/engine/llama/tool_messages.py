@@ -6,7 +6,8 @@ import hashlib
 import json
 
 from daemon import json_text
-from daemon.engine.llama.tool_prompt import call_text, result_text
+from daemon.engine.llama.call_style import calls_text
+from daemon.engine.llama.tool_prompt import result_text
 from daemon.engine.llama.traits import Traits
 from daemon.records import JSON, JSONObject
 
@@ -88,14 +89,11 @@ def one_call_each(messages: list[JSONObject]) -> list[JSONObject]:
     return single
 
 
-def as_text(message: JSONObject, calls_as_text: bool, results_as_text: bool) -> JSONObject:
-    """Calls and results that the template leaves out, as text."""
-    if calls_as_text and (calls := calls_of(message)):
+def as_text(message: JSONObject, style: str, results_as_text: bool) -> JSONObject:
+    """Calls and results that the template leaves out, as text; calls in the given style, with none as they are."""
+    if style and (calls := calls_of(message)):
         rest = {key: value for key, value in message.items() if key != "tool_calls"}
-        return {
-            **rest,
-            "content": "\n".join([text for text in (message["content"],) if isinstance(text, str) and text] + [*map(call_text, calls)]),
-        }
+        return {**rest, "content": "\n".join(filter(None, (str(message["content"]), calls_text(calls, style))))}
     if results_as_text and message.get("role") == "tool":
         return {"role": "user", "content": result_text(str(message["content"])), IS_RESULT: True}
     return message

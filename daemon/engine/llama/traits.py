@@ -15,6 +15,8 @@ class Traits:
     """It wants a list of tools also where there are none."""
     arguments: str = ""
     """How it wants a past call's arguments, "object" or "text"; empty: it leaves calls out."""
+    call_style: str = "hermes"
+    """How calls are written that it leaves out (`call_style`)."""
     results: bool = False
     """It writes what tools gave back."""
     parallel: bool = True
