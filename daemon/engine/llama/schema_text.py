@@ -13,10 +13,19 @@ _DATE = rf"(?:{_YEAR}-{_DAY}|{_LEAP_YEAR}-02-29)"
 _TIME = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 
-PATTERNS = {"date": f"^{_DATE}$", "time": f"^{_TIME}$", "date-time": f"^{_DATE}T{_TIME}$", "ipv4": rf"^{_OCTET}(?:\.{_OCTET}){{3}}$"}
-"""Formats written out: llguidance's own know no leap years."""
+_MAILBOX = r"[A-Za-z0-9_+-]+(?:\.[A-Za-z0-9_+-]+)*"
+_DOMAIN = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}"
 
-FORMATS = frozenset({"duration", "email", "hostname", "ipv6", "uuid", "uri"})
+PATTERNS = {
+    "date": f"^{_DATE}$",
+    "time": f"^{_TIME}$",
+    "date-time": f"^{_DATE}T{_TIME}$",
+    "ipv4": rf"^{_OCTET}(?:\.{_OCTET}){{3}}$",
+    "email": f"^{_MAILBOX}@{_DOMAIN}$",
+}
+"""Formats written out: llguidance's own dates know no leap years, and its addresses are more than most validators take."""
+
+FORMATS = frozenset({"duration", "hostname", "ipv6", "uuid", "uri"})
 """Formats that llguidance knows."""
 
 REFUSED_FORMATS = frozenset(

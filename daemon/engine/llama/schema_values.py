@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from daemon.errors import BadRequest
 from daemon.records import JSON, JSONObject
@@ -12,6 +13,7 @@ _TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 EXACT = 2**53 - 1
 """Whole numbers up to this, and no others, are the same in every JSON reader."""
 _MOST_COUNT = 10**6
+_LARGEST_STEP = 4_000
 _DEEPEST = 32  # levels within a constant
 
 
@@ -100,8 +102,18 @@ def bounds(schema: JSONObject, path: str) -> JSONObject:
             if value is not None and value is not False:
                 out[name] = _limit(value, f"{path}.{name}", 1 if side == "maximum" else -1)
     if (step := schema.get("multipleOf")) is not None:
-        out["multipleOf"] = _number(step, f"{path}.multipleOf")
+        out["multipleOf"] = _step(step, f"{path}.multipleOf")
     return out
+
+
+def _step(value: JSON, path: str) -> float:
+    """What numbers must be a multiple of. A grammar has a state for each remainder, in units of the last decimal."""
+    number = _number(value, path)
+    digits = int("".join(map(str, Decimal(str(number)).normalize().as_tuple().digits)))
+    whole = digits if number < 1 else max(digits, number)
+    if not 0 < number or whole > _LARGEST_STEP:
+        raise refused(path, f"must be more than 0, and with at most {_LARGEST_STEP} of its smallest units, to be expressed as a grammar")
+    return number
 
 
 def _limit(value: JSON, path: str, side: int) -> float:

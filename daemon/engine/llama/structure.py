@@ -119,7 +119,16 @@ class Structures:
                     break
                 if time.monotonic() > deadline:
                     break
-        raise refused(place, f"cannot be expressed as a grammar: {_reason(matcher)}")
+        guilty = (
+            [key for key in schema if self._compiles_without(key, schema, place, source, format, deadline)]
+            if isinstance(schema, dict)
+            else []
+        )
+        raise refused(".".join([place, *guilty]) if len(guilty) == 1 else place, f"cannot be expressed as a grammar: {_reason(matcher)}")
+
+    def _compiles_without(self, key: str, schema: JSONObject, place: str, source: _Part, format: ToolFormat, deadline: float) -> bool:
+        less = {name: value for name, value in schema.items() if name != key}
+        return time.monotonic() < deadline and not self._schema_matcher(less, place, source.schema, format).is_error()
 
     def _schema_matcher(self, schema: JSON, path: str, root: JSON, format: ToolFormat) -> LLMatcher:
         return self._matcher(json.dumps({"grammars": [{"json_schema": prepared(schema, path, root)}]}), format)
@@ -186,8 +195,12 @@ def _prepared_tools(tools: dict[int, JSONObject]) -> tuple[tuple[JSONObject, ...
 
 def _reason(matcher: LLMatcher) -> str:
     """llguidance's first line; a regular expression's error has its reason in the last."""
-    lines = matcher.get_error().replace("<non-verbose/>", "").strip().splitlines()
-    return (lines[-1] if lines[0].startswith("regex parse error") else lines[0]).removeprefix("error: ") if lines else "unknown"
+    lines = matcher.get_error().replace("<non-verbose/>", "").strip().splitlines() or ["unknown"]
+    if lines[0].startswith("oneOf constraints"):
+        return "a value might fit two of oneOf; say anyOf, or give each an own constant"
+    return (
+        (lines[-1] if lines[0].startswith("regex parse error") else lines[0]).removeprefix("error: ").removeprefix("Unsatisfiable schema: ")
+    )
 
 
 def _tokenizer(vocabulary: Vocabulary, markers: tuple[str, ...]) -> LLTokenizer:
