@@ -192,6 +192,8 @@ class ModelSwitch:
             services.warnings.extend(left_out)
             services.serving.move(engine, heads)
             old = services.engine.switch(engine)
+            if isinstance(engine, LlamaEngine) and isinstance(old, LlamaEngine):
+                engine.follow(old)
             self._keep(asyncio.create_task(self._retire(old), name="model-retire"))
         failpoint("model.switched")
         return Switched(old.model.id, engine.model.id, name, engine.model.context_tokens, tuple(published), tuple(left_out))

@@ -97,6 +97,13 @@ def test_a_stream_ends_on_its_model_while_another_takes_over_and_both_are_rememb
         until(lambda: not worker.is_running(), 20)
         assert len(reef.children(WORKER)) == 1
         assert chosen(reef) == "Another.gguf"
+        told = [
+            {"role": "user", "content": "Tell a long story."},
+            {"role": "assistant", "content": alone},
+            {"role": "user", "content": "Go on."},
+        ]
+        going_on = reef.request("POST", "/v1/chat/completions", {"model": NEW, "messages": told, "max_tokens": 4}, who="client")
+        assert going_on.json()["reef"]["cache_miss"] == "template changed"
         assert reef.get("/reef/status")["warnings"] == []
         listed = {model["name"]: model for model in reef.get("/reef/models")["models"]}
         assert listed["Another.gguf"]["serves"] and not listed["embedded"]["serves"]

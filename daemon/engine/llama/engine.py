@@ -12,7 +12,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
-from daemon.engine.base import Capability, Delta, Embedded, Engine, Event, GenerateRequest, LoRA, ModelInfo, Priority, Stats
+from daemon.engine.base import Capability, Delta, Embedded, Engine, Event, Finished, GenerateRequest, LoRA, ModelInfo, Priority, Stats
+from daemon.engine.llama.earlier_workers import EarlierWorkers
 from daemon.engine.llama.messages import embedded_of, event_of, generate_message, lora_json, numbers, token_ids
 from daemon.engine.llama.protocol import WorkerSettings
 from daemon.engine.llama.room import needed_bytes
@@ -31,6 +32,7 @@ class LlamaEngine(Engine):
     def __init__(self, settings: WorkerSettings, header: GGUFHeader, model_id: str, log: Path) -> None:
         self._settings = settings
         self._worker = Supervisor(settings, log)
+        self._earlier = EarlierWorkers()
         self._memory_bytes = needed_bytes(settings, header)
         self._model = ModelInfo(
             id=model_id,
@@ -59,7 +61,8 @@ class LlamaEngine(Engine):
 
     @property
     def stats(self) -> Stats:
-        return self._worker.stats
+        stats = self._worker.stats
+        return replace(stats, cache=self._earlier.added(stats.cache))
 
     @property
     def worker_pid(self) -> int | None:
@@ -70,6 +73,10 @@ class LlamaEngine(Engine):
     def memory_bytes(self) -> int:
         """About what the worker takes."""
         return self._memory_bytes
+
+    def follow(self, before: LlamaEngine) -> None:
+        """Take `before`'s place: its conversations go on here, and are read anew."""
+        self._earlier.take_over(before._earlier)
 
     async def start(self) -> None:
         """Raises DataError or EngineError if the model cannot be loaded."""
@@ -96,6 +103,8 @@ class LlamaEngine(Engine):
                     async for answer in answers:
                         event = event_of(answer)
                         shown = shown or isinstance(event, Delta)
+                        if isinstance(event, Finished):
+                            event = self._earlier.explained(request, event, self._worker.stats.restarts)
                         yield event
                 return
             except WorkerGone:
