@@ -88,7 +88,7 @@ def _cut(text: str, places: list[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise(edges)]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(_replies())
 def test_streamed_and_unstreamed_agree(case: tuple[ToolFormat, str, list[int]]) -> None:
     form, text, places = case
@@ -97,7 +97,7 @@ def test_streamed_and_unstreamed_agree(case: tuple[ToolFormat, str, list[int]]) 
     assert _read(form, list(text)) == whole
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(_replies())
 def test_nothing_is_lost_and_nothing_comes_twice(case: tuple[ToolFormat, str, list[int]]) -> None:
     form, text, _ = case
@@ -108,7 +108,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(case: tuple[ToolFormat, str, li
         assert _bare(form, said) == _bare(form, text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_replies())
 def test_calls_are_of_tools_of_the_request_with_json_objects_for_arguments(case: tuple[ToolFormat, str, list[int]]) -> None:
     form, text, places = case
@@ -121,7 +121,7 @@ def test_calls_are_of_tools_of_the_request_with_json_objects_for_arguments(case:
         function["arguments"].encode()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(alphabet="abc <>{}[]\n|é", max_size=60), st.sampled_from(sorted(BY_NAME)), st.booleans())
 def test_text_without_markers_is_not_touched(text: str, name: str, tools: bool) -> None:
     form = BY_NAME[name]
@@ -154,7 +154,7 @@ def test_a_long_hostile_reply_takes_no_time(name: str) -> None:
     assert time.process_time() - started < len(text) * 1e-4
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),

@@ -49,7 +49,7 @@ TOOLS: tuple[JSONObject, ...] = tuple(
 )
 
 
-SEEDS = 5
+SEEDS = 3
 ENDING = {*b'<>"/}])\n|`', BYTES.eos_token}
 ENDS = ("</parameter>", "</param>", "</arg_value>", "</｜DSML｜parameter>", "</arg_value:opensource>", "<escape>", '<|"|>', '"')
 

@@ -75,6 +75,7 @@ def test_without_tools_nothing_is_a_call() -> None:
 def test_reasoning_is_kept_apart() -> None:
     assert _read("<think>\nHm.\n</think>\n\nYes.") == Reply("Yes.", "Hm.")
     assert _read("Hm.\n</think>\n\nYes.", prompt_end="<|im_start|>assistant\n<think>\n") == Reply("Yes.", "Hm.")
+    assert _read("<think>\nHm.</think>Yes.", prompt_end="<|im_start|>assistant\n<think>\n") == Reply("Yes.", "Hm.")
     assert _read("\n\n<think>\n\n</think>\n\nYes.") == Reply("Yes.")
     assert _read("<think>Never ending") == Reply(reasoning="Never ending")
     assert _read('<think>I <tool_call> soon.</think><tool_call>{"name":"read"}</tool_call>') == Reply(

@@ -136,6 +136,8 @@ class Reader(StepParser):
         ends = dict((dialect.reasoning, THINK))
         markers = Markers(*ends, *dialect.dropped, *openings)
         if self._reasons:
+            yield from source.space()
+            yield from source.maybe(dialect.reasoning[0])  # some models open again what the prompt has opened
             yield from self._reasoning(dialect.reasoning[1])
         else:
             self._text.lead = False  # a reply without reasoning keeps the white space that it begins with
@@ -179,6 +181,7 @@ class Reader(StepParser):
                 for call in calls:
                     yield from call.deltas(self._count)
                     self._count += 1
+                    self.note = self.note or source.remark
             elif marker:
                 if marker != end:
                     source.unread(marker)
