@@ -102,8 +102,35 @@ def test_ids_take_the_shape_that_the_template_wants_and_still_match() -> None:
     assert f"two<result {second}>" in text and f"one<result {first}>" in text
 
 
+def test_results_without_an_id_answer_the_calls_in_turn() -> None:
+    calls: list[JSONObject] = [{"type": "function", "function": {"name": "read", "arguments": "{}"}} for _ in range(2)]
+    asked: JSONObject = {"role": "assistant", "content": None, "tool_calls": [*calls]}
+    text = render("STRICT", user("a"), asked, {"role": "tool", "content": "one"}, {"role": "tool", "content": "two"}, tools=True)
+    first, second = (part.split(">")[0] for part in text.split("<call ")[1:])
+    assert first != second and f"one<result {first}>" in text and f"two<result {second}>" in text
+
+
 def test_a_user_may_go_on_right_behind_a_result() -> None:
     assert render("STRICT", user("a"), called("x"), gave("x", "r"), user("b"), tools=True).endswith("</><assistant></><user>b</>")
+
+
+def test_results_whose_call_was_cut_off_are_kept() -> None:
+    for name in templates.ALL:
+        text = render(name, user("a"), said("b"), gave("x", "orphan"), user("c"), tools=True)
+        assert "orphan" in text and "c</>" in text, name
+    assert render("STRICT", user("a"), said("b"), gave("x", "r"), said("d"), user("c"), tools=True).endswith("<assistant>d</><user>c</>")
+
+
+def test_a_tool_is_described_in_full_for_a_template_that_takes_it_for_granted() -> None:
+    source = "{% for t in tools or [] %}{{ 'def ' + t.function.name + ': ' + t.function.description }}"
+    source += "{% for n, p in t.function.parameters.properties.items() %}{{ n + p.type + p.description }}{% endfor %}{% endfor %}"
+    source += "{{ messages[0].content }}"
+    bare: JSONObject = {"type": "function", "function": {"name": "now", "description": None}}
+    nested: JSONObject = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"n": {}, "odd": 5}}}}
+    template = ChatTemplate(source)
+    assert template.traits.tools == "tools"
+    text = "".join(text for text, _ in template.render(Conversation([user("a")], [bare, nested], {}, date(2026, 1, 2))))
+    assert text == "def now: def f: nstringoddstringa"
 
 
 def test_several_calls_become_one_message_each_with_its_result_behind_it() -> None:

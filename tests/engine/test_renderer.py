@@ -15,7 +15,7 @@ from daemon.errors import BadRequest, DataError
 from daemon.records import JSONObject
 from tests.engine.templates import HOSTILE, HOSTILE_SOURCE
 
-LIMITS = Limits(cpu_limit_s=0.15, memory_limit_bytes=256 << 20)
+LIMITS = Limits(cpu_limit_s=0.1, memory_limit_bytes=256 << 20)
 
 
 def conversation(content: str) -> Conversation:
@@ -31,7 +31,7 @@ def renderer() -> Iterator[Renderer]:
     made.close()
 
 
-@pytest.mark.parametrize("name", ["loops", "one great product", "calls itself"])
+@pytest.mark.parametrize("name", ["loops", "calls itself"])
 def test_a_template_without_end_is_ended_and_the_next_request_answered(renderer: Renderer, name: str) -> None:
     with pytest.raises(BadRequest, match=r"too much (time|memory)|nests too deep"):
         renderer.render(conversation(name))

@@ -13,26 +13,30 @@ from daemon.engine.llama.tool_messages import (
     as_text,
     calls_of,
     finished_call,
+    linked,
     one_after_another,
     one_call_each,
+    orphans_as_text,
     short_id,
-    with_names,
 )
 from daemon.engine.llama.tool_prompt import tool_prompt
 from daemon.engine.llama.traits import Traits
 from daemon.records import JSON, JSONObject
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")  # what clients call it
+_ROLES = {"developer": "system", "function": "tool"}  # new and old names
 _SILENCE = " "  # an assistant's that said nothing
 
 
 def arrange(messages: list[JSONObject], tools: list[JSONObject], traits: Traits) -> list[JSONObject]:
     """The conversation as a template with these traits takes it; the client's is not changed."""
     ours = bool(tools) and not traits.tools
-    arranged = with_names([_plain(message) for message in messages])
+    arranged = linked([_plain(message) for message in messages])
     if ours:
         arranged = _with_system(arranged, tool_prompt(tools))
     style = "hermes" if ours else "" if traits.writes_calls else traits.call_style
+    if not traits.orphans:
+        arranged = orphans_as_text(arranged)
     if not style:
         arranged = [part for message in arranged for part in apart(message, traits)]
         if not traits.parallel:
@@ -50,8 +54,9 @@ def _plain(message: JSONObject) -> JSONObject:
     """Content as one text, no empty lists, the roles that templates know."""
     plain: JSONObject = {key: value for key, value in message.items() if value is not None and key != IS_RESULT}
     plain["content"] = _text(message.get("content"))
-    if plain.get("role") == "developer":
-        plain["role"] = "system"
+    role = plain.get("role")
+    if isinstance(role, str) and role in _ROLES:
+        plain["role"] = _ROLES[role]
     if reasoning := next((text for name in _REASONING if isinstance(text := plain.pop(name, None), str) and text.strip()), ""):
         plain["reasoning_content"] = reasoning
     calls = plain.pop("tool_calls", None)
@@ -98,21 +103,23 @@ def _fold_system(messages: list[JSONObject], traits: Traits) -> list[JSONObject]
 
 
 def _take_turns(messages: list[JSONObject]) -> list[JSONObject]:
-    """Neighbours of one role become one message; where a turn is missing, an empty one is put."""
+    """Neighbours of one role become one message; where a turn is missing, an empty one is put. Calls and results are no turns."""
     turns: list[JSONObject] = []
+    speaker = ""  # of the last turn
     for message in messages:
-        role = message.get("role")
-        before = turns[-1] if turns else {}
-        last = before.get("role")
-        if role == last and role in ("user", "assistant") and not (role == "assistant" and calls_of(before)):
-            merged = {**before, **message, "content": _joined(before, str(message["content"]))}
-            turns[-1] = merged
+        role, before = message.get("role"), turns[-1] if turns else {}
+        speaks = role in ("user", "assistant") and not calls_of(message)
+        if role in ("user", "assistant") and role == before.get("role") and not calls_of(before):
+            turns[-1] = {**before, **message, "content": _joined(before, str(message["content"]))}
+            speaker = speaker if speaks else "user"  # who spoke before the text that now has calls beside it
             continue
-        if role == "user" and (last == "tool" or (last == "assistant" and calls_of(before))):
+        if role == "user" and speaker == "user":
             turns.append({"role": "assistant", "content": ""})
-        elif (role == "assistant" and last in (None, "system")) or (role == "assistant" and last == "assistant"):
+        elif role == "assistant" and (speaker != "user" if speaks else not speaker):
             turns.append({"role": "user", "content": ""})
+            speaker = "user"
         turns.append(message)
+        speaker = str(role) if speaks else speaker
     return turns
 
 

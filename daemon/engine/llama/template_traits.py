@@ -141,6 +141,7 @@ class _Probe:
     def _details(self) -> None:
         traits = self.traits
         two: JSONObject = {"role": "assistant", "content": "", "tool_calls": [_call(0), _call(1)]}
+        orphans = self.shows(traits, [_USER, _result(0)], "Probe-user", "Probe-result-0", tools=True)
         parallel = self.shows(traits, [_USER, two, _result(0), _result(1)], *_VALUES, tools=True)
         beside = self.shows(traits, [_USER, _calling(content="Probe-answer."), _result(0)], "probe-one", tools=True)
         names = ("reasoning_content", "thinking", "reasoning")
@@ -149,6 +150,7 @@ class _Probe:
         both = [_USER, _calling(reasoning_content="Probe-thought.", content="Probe-answer."), _result(0)]
         self.traits = replace(
             traits,
+            orphans=orphans,
             parallel=parallel,
             text_beside_calls=beside,
             reasoning=reasoning,

@@ -23,15 +23,27 @@ def described(tools: list[JSONObject]) -> list[JSONObject]:
 
 
 def _described(function: JSON) -> JSONObject:
-    whole: JSONObject = {"description": "", **(function if isinstance(function, dict) else {})}
-    parameters = whole.get("parameters")
-    schema: JSONObject = {"type": "object", "properties": {}, "required": [], **(parameters if isinstance(parameters, dict) else {})}
-    properties = schema["properties"]
-    if isinstance(properties, dict):
-        schema["properties"] = {
-            name: {"type": "string", "description": "", **value} if isinstance(value, dict) else value for name, value in properties.items()
-        }
-    return {**whole, "parameters": schema}
+    whole = dict(function) if isinstance(function, dict) else {}
+    description, parameters = whole.get("description"), whole.get("parameters")
+    schema = _whole_schema(parameters if isinstance(parameters, dict) else {})
+    schema = {"required": [], **schema, "type": "object", "properties": schema.get("properties", {})}
+    return {**whole, "description": description if isinstance(description, str) else "", "parameters": schema}
+
+
+def _whole_schema(schema: JSONObject) -> JSONObject:
+    """With a type and a description here and in everything inside that is an argument."""
+    whole = dict(schema)
+    if not isinstance(whole.get("type"), str | list):
+        whole["type"] = "object" if "properties" in whole else "string"
+    if not isinstance(whole.get("description"), str):
+        whole["description"] = ""
+    if "properties" in whole:
+        properties = whole["properties"]
+        inside = properties.items() if isinstance(properties, dict) else ()
+        whole["properties"] = {name: _whole_schema(value if isinstance(value, dict) else {}) for name, value in inside}
+    if isinstance(items := whole.get("items"), dict):
+        whole["items"] = _whole_schema(items)
+    return whole
 
 
 def calls_of(message: JSONObject) -> list[JSONObject]:
@@ -39,18 +51,28 @@ def calls_of(message: JSONObject) -> list[JSONObject]:
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
-def with_names(messages: list[JSONObject]) -> list[JSONObject]:
-    """Results carry the name of the tool, which some templates want."""
+def linked(messages: list[JSONObject]) -> list[JSONObject]:
+    """Every call has an id, and every result that of its call and the name of its tool: some templates want them, some clients leave
+    them out. What has none is taken to answer the calls in turn."""
     names: dict[str, JSON] = {}
-    named = []
+    unanswered: list[str] = []
+    whole = []
     for message in messages:
-        for call in calls_of(message):
-            if isinstance(function := call.get("function"), dict):
-                names[str(call.get("id"))] = function.get("name")
-        if message.get("role") == "tool" and "name" not in message and (name := names.get(str(message.get("tool_call_id")))):
-            message = {**message, "name": name}
-        named.append(message)
-    return named
+        if calls := calls_of(message):
+            calls = [
+                {**call, "id": call["id"] if isinstance(call.get("id"), str) else f"call_{len(names) + n}"} for n, call in enumerate(calls)
+            ]
+            unanswered = [str(call["id"]) for call in calls]
+            names |= {str(call["id"]): function.get("name") for call in calls if isinstance(function := call.get("function"), dict)}
+            message = {**message, "tool_calls": [*calls]}
+        elif message.get("role") == "tool":
+            known = message.get("tool_call_id")
+            answered = known if isinstance(known, str) else next(iter(unanswered), "call_0")
+            unanswered = [call for call in unanswered if call != answered]
+            name = message.get("name", names.get(answered))
+            message = {**message, "tool_call_id": answered, **({"name": name} if name else {})}
+        whole.append(message)
+    return whole
 
 
 def apart(message: JSONObject, traits: Traits) -> list[JSONObject]:
@@ -97,6 +119,19 @@ def as_text(message: JSONObject, style: str, results_as_text: bool) -> JSONObjec
     if results_as_text and message.get("role") == "tool":
         return {"role": "user", "content": result_text(str(message["content"])), IS_RESULT: True}
     return message
+
+
+def orphans_as_text(messages: list[JSONObject]) -> list[JSONObject]:
+    """Results without a call before them, which is what cutting a long conversation leaves behind, as text of the user's."""
+    kept: list[JSONObject] = []
+    called = False
+    for message in messages:
+        if message.get("role") != "tool":
+            called = bool(calls_of(message))
+            kept.append(message)
+        else:
+            kept.append(message if called else as_text(message, "", True))
+    return kept
 
 
 def one_after_another(messages: list[JSONObject]) -> list[JSONObject]:

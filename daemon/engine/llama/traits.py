@@ -19,6 +19,8 @@ class Traits:
     """How calls are written that it leaves out (`call_style`)."""
     results: bool = False
     """It writes what tools gave back."""
+    orphans: bool = True
+    """It writes what a tool gave back also where no call is before it."""
     parallel: bool = True
     """It writes several calls of one message."""
     short_ids: bool = False
@@ -51,6 +53,7 @@ class Traits:
         """As if it could do nothing that some templates cannot: the last try with a conversation that it refused."""
         return replace(
             self,
+            orphans=False,
             parallel=False,
             text_beside_calls=False,
             reasoning_beside_text=False,
