@@ -20,6 +20,7 @@ from typing import Literal, TypeVar
 import httpx
 
 from daemon import child_main
+from daemon.engine.base import Capability
 from daemon.errors import BadRequest, DataError, ReefError, Unsupported
 from daemon.evolution.budget import Budget
 from daemon.evolution.candidate import Candidate
@@ -38,6 +39,7 @@ from daemon.evolution.recipe import Batch, Recipe, Target
 from daemon.evolution.tasks import load_tasks
 from daemon.experience.stream import ExperienceStream, Turn
 from daemon.files import write_atomic
+from daemon.models import TRAINABLE_ARCHITECTURES
 from daemon.paths import Home
 from daemon.records import JSONObject
 from daemon.versions.manifest import EvaluationSummary, RecipeFacts
@@ -204,6 +206,11 @@ def _word(evaluation: Evaluation) -> Literal["promoted", "held", "rejected"]:
 
 def _check_needs(recipe: Recipe, job: RunJob) -> None:
     missing = recipe.needs & ~job.can
+    if missing == Capability.TRAINABLE and job.model.path is not None:
+        raise Unsupported(
+            f"Models of the architecture {job.model.architecture} serve, but do not train.",
+            f"These train: {', '.join(sorted(TRAINABLE_ARCHITECTURES))}. Or choose a harness recipe such as demos.",
+        )
     if missing:
         words = ", ".join(name.replace("_", " ") for name in missing.names())
         raise Unsupported(

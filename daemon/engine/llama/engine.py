@@ -21,9 +21,10 @@ from daemon.engine.llama.supervisor import Supervisor, WorkerGone
 from daemon.errors import DataError, Unsupported
 from daemon.files import sha256_file
 from daemon.gguf import GGUFHeader
+from daemon.models import TRAINABLE_ARCHITECTURES
 from daemon.records import JSONObject, Message
 
-_ALWAYS = Capability.TOKEN_IDS | Capability.LOGPROBS | Capability.LORA | Capability.SCORE | Capability.TRAINABLE | Capability.STRUCTURE
+_ALWAYS = Capability.TOKEN_IDS | Capability.LOGPROBS | Capability.LORA | Capability.SCORE | Capability.STRUCTURE
 
 
 class LlamaEngine(Engine):
@@ -49,6 +50,8 @@ class LlamaEngine(Engine):
     def capabilities(self) -> Capability:
         """Some depend on the model, and are known once the engine has started."""
         facts, found = self._worker.facts, _ALWAYS
+        if self._model.architecture in TRAINABLE_ARCHITECTURES:
+            found |= Capability.TRAINABLE
         if facts is not None and facts.fill_in_middle:
             found |= Capability.FILL_IN_MIDDLE
         if facts is not None and facts.pools:
