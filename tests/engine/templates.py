@@ -38,6 +38,11 @@ FIRST_SYSTEM_ONLY = """{% if messages[0].role == 'system' %}<system>{{ messages[
 HOISTS_SYSTEM = """{% for m in messages if m.role == 'system' %}{{ m.content }};{% endfor %}
 {%- for m in messages if m.role != 'system' %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"""
 
+SYSTEM_LAST = """{% for m in messages if m.role != 'system' %}<{{ m.role }}>
+{%- if loop.last and m.role == 'user' and messages[0].role == 'system' %}{{ messages[0].content }};{% endif %}
+{{- m.content }}</>{% endfor %}"""
+"""Writes the system text into the last turn, and only if that is the user's."""
+
 TEXT_ARGUMENTS = """{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}
 {%- for c in m.tool_calls or [] %}{{ '<call>' + c.function.name + ' ' + c.function.arguments }}{% endfor %}</>{% endfor %}"""
 

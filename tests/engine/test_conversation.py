@@ -126,11 +126,14 @@ def test_a_tool_is_described_in_full_for_a_template_that_takes_it_for_granted() 
     source += "{% for n, p in t.function.parameters.properties.items() %}{{ n + p.type + p.description }}{% endfor %}{% endfor %}"
     source += "{{ messages[0].content }}"
     bare: JSONObject = {"type": "function", "function": {"name": "now", "description": None}}
-    nested: JSONObject = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"n": {}, "odd": 5}}}}
+    nested: JSONObject = {
+        "type": "function",
+        "function": {"name": "f", "parameters": {"properties": {"n": {"type": ["null", "integer"]}, "odd": 5}}},
+    }
     template = ChatTemplate(source)
     assert template.traits.tools == "tools"
     text = "".join(text for text, _ in template.render(Conversation([user("a")], [bare, nested], {}, date(2026, 1, 2))))
-    assert text == "def now: def f: nstringoddstringa"
+    assert text == "def now: def f: nintegeroddstringa"
 
 
 def test_several_calls_become_one_message_each_with_its_result_behind_it() -> None:

@@ -156,6 +156,7 @@ EXPECTED = {
     "ONE_CALL": {"parallel": False, "text_beside_calls": True},
     "FIRST_SYSTEM_ONLY": {"several_system": False, "late_system": False, "results": False, "free_turns": True},
     "HOISTS_SYSTEM": {"several_system": True, "late_system": False},
+    "SYSTEM_LAST": {"system": False, "free_turns": True},
     "TEXT_ARGUMENTS": {"arguments": "text"},
     "ITEMS": {"arguments": "object"},
     "LISTS_TOOLS": {"tools": "tools", "arguments": "", "results": True, "call_style": "lfm2"},

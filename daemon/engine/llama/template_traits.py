@@ -88,7 +88,9 @@ class _Probe:
         if not self.shows(self.traits, [_USER], "Probe-user"):
             trial = replace(self.traits, tools_always=True)
             self.traits = trial if self.shows(trial, [_USER], "Probe-user") else self.traits
-        self.traits = replace(self.traits, system=self.shows(self.traits, [_SYSTEM, _USER], "Probe-system"))
+        # In front, whatever comes after: a system text that moves to the last turn would make each prompt another from its beginning.
+        whole = [_SYSTEM, _USER, _ANSWER, _AGAIN]
+        self.traits = replace(self.traits, system=self.shows(self.traits, whole, "Probe-system", "Probe-user", "Probe-again"))
         traits = self.traits
         free = (
             self.shows(traits, [_USER, _AGAIN], "Probe-user", "Probe-again")

@@ -31,12 +31,16 @@ def _described(function: JSON) -> JSONObject:
 
 
 def _whole_schema(schema: JSONObject) -> JSONObject:
-    """With a type and a description here and in everything inside that is an argument."""
+    """With one type and a description here and in everything inside that is an argument."""
     whole = dict(schema)
-    if not isinstance(whole.get("type"), str | list):
-        whole["type"] = "object" if "properties" in whole else "string"
+    kinds = whole.get("type")
+    if not isinstance(kinds, str):
+        usual = "object" if "properties" in whole else "string"
+        whole["type"] = next((kind for kind in kinds if kind != "null"), usual) if isinstance(kinds, list) else usual
     if not isinstance(whole.get("description"), str):
         whole["description"] = ""
+    if whole["type"] == "object":
+        whole.setdefault("additionalProperties", {"type": "string"})
     if "properties" in whole:
         properties = whole["properties"]
         inside = properties.items() if isinstance(properties, dict) else ()
