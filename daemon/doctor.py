@@ -30,7 +30,10 @@ def main(home: Home, serve_file: Path | None = None, *, json_output: bool = Fals
         if finding.hint:
             print(f"{'':27}→ {finding.hint}")
     print()
-    print(f"{len(failed)} of {len(findings)} checks failed." if failed else "Reef can serve.", flush=True)
+    if failed:
+        print(f"{len(failed)} of {len(findings)} checks failed.", flush=True)
+    else:
+        print("Reef can serve. Which coding agents will work on it: reef doctor --tools", flush=True)
     return 1 if failed else 0
 
 

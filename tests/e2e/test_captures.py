@@ -15,7 +15,7 @@ from daemon.conformance.replies import Reply, read_whole
 from tests.e2e.reef_home import MANUAL, ReefHome
 from tests.e2e.test_tools import read_stream
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 CHAT = sorted(path.stem for path in CAPTURES.glob("*.json") if json.loads(path.read_text())["path"] == "/v1/chat/completions")

@@ -17,7 +17,7 @@ from daemon.models import embedded_model
 from tests.e2e.beside import Beside
 from tests.e2e.reef_home import MANUAL, ReefHome
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 _QUICK_S = 40.0  # on a busy machine; about one where nothing else runs
 _GAP_S = 2.0  # between two tokens of the stream beside; usual are 0.01 to 0.03

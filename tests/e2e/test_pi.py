@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -84,6 +85,8 @@ def test_a_prompt_typed_with_the_launcher_becomes_one_session(reef: ReefHome, tm
     shown = json.dumps(reef.get(f"/reef/scenarios/pi/sessions/{identity}"), ensure_ascii=False)
     assert "capital of Portugal" in shown and "coding assistant" in shown
     assert f'"finish_reason": "{"length" if truncated else "stop"}"' in shown, "what pi was told is what was recorded"
+    prompts = [int(count) for count in re.findall(r'"prompt_tokens": (\d+)', shown)]
+    assert max(prompts) > 1000, "the model is shown pi's tools, though its template knows none"
     assert list((reef.home.agents / "pi" / "agent" / "sessions").rglob("*.jsonl")), "pi keeps its own transcript beside its settings"
 
 

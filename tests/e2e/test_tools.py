@@ -13,7 +13,7 @@ from daemon.conformance.replies import Reply, StreamReader, read_whole
 from daemon.conformance.tools import FILES, NESTED, WEATHER, choose
 from tests.e2e.reef_home import MANUAL, ReefHome
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 ASKED = {"role": "user", "content": "What is the weather in Lisbon, in celsius?"}
 
