@@ -164,3 +164,25 @@ def test_a_template_without_end_is_ended_and_the_next_request_answered(hostile: 
     with pytest.raises(BadRequest, match=r"template (takes|cannot)"):
         hostile.render(Conversation([{"role": "user", "content": name}], [], {}, DAY))
     assert hostile.render(Conversation([{"role": "user", "content": "hello"}], [], {}, DAY)) == [("hello", True)]
+
+
+def _captured() -> dict[str, JSONObject]:
+    """Bodies of chat requests, by capture."""
+    found = {
+        path.stem: json.loads(path.read_text()) for path in sorted((Path(__file__).parent.parent / "data" / "captures").glob("*.json"))
+    }
+    return {name: capture["body"] for name, capture in found.items() if "chat/completions" in capture["path"]}
+
+
+@pytest.mark.parametrize("capture", sorted(_captured()))
+def test_what_each_agent_sends_is_rendered_by_every_template(compiled: dict[str, ChatTemplate], capture: str) -> None:
+    body = _captured()[capture]
+    messages, tools = body["messages"], body.get("tools") or []
+    assert isinstance(messages, list) and isinstance(tools, list)
+    sent = [message for message in messages if isinstance(message, dict)]
+    for name, template in compiled.items():
+        text = render(template, sent, [tool for tool in tools if isinstance(tool, dict)])
+        for message in sent:
+            content = message.get("content")
+            if message.get("role") in ("system", "developer", "user") and isinstance(content, str):
+                assert content.strip()[:40] in text, (name, content[:200])
