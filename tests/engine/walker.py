@@ -10,11 +10,14 @@ from llguidance import LLTokenizer
 
 from daemon.engine.llama.constraint import Constraint
 from daemon.engine.llama.formats.hermes import HermesFormat
+from daemon.engine.llama.grammar_check import GrammarCheck
 from daemon.engine.llama.protocol import GenerateCall
 from daemon.engine.llama.structure import Structures
 from daemon.records import JSON, JSONObject
 
 BYTES = LLTokenizer("byte")
+CHECK = GrammarCheck(cpu_limit_s=1.0)
+"""One process for all tests; it ends with them."""
 _CLOSING = b'"}]'
 
 
@@ -41,7 +44,7 @@ def structures(*, controls: tuple[str, ...] = ()) -> Structures:
     """Constraints over bytes. `controls`: texts that are one token in this vocabulary."""
     vocabulary = ByteVocabulary()
     vocabulary.controls = dict.fromkeys(controls, 0)
-    made = Structures(vocabulary)  # type: ignore[arg-type]
+    made = Structures(vocabulary, CHECK)  # type: ignore[arg-type]
     made._tokenizers = _AnyMarkers()
     return made
 

@@ -125,7 +125,8 @@ class _Reader:
             if keyword == "const":
                 out[keyword] = constant(value, where)
             elif keyword == "enum":
-                out[keyword] = [constant(each, f"{where}.{index}") for index, each in enumerate(_list(value, where))]
+                constants = [constant(each, f"{where}.{index}") for index, each in enumerate(_list(value, where))]
+                out[keyword] = list({json.dumps(each): each for each in constants}.values())
             elif keyword in _COUNTS:
                 out[keyword] = count(value, where, least=keyword.startswith("min"))
             elif keyword == "pattern":

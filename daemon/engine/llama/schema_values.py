@@ -111,7 +111,7 @@ def _step(value: JSON, path: str) -> float:
     number = _number(value, path)
     digits = int("".join(map(str, Decimal(str(number)).normalize().as_tuple().digits)))
     whole = digits if number < 1 else max(digits, number)
-    if not 0 < number or whole > _LARGEST_STEP:
+    if not number > 0 or whole > _LARGEST_STEP:
         raise refused(path, f"must be more than 0, and with at most {_LARGEST_STEP} of its smallest units, to be expressed as a grammar")
     return number
 

@@ -14,10 +14,12 @@ import time
 from dataclasses import dataclass
 
 from llama_cpp import llama_cpp as native
-from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+from llguidance import LLMatcher, LLTokenizer
 
 from daemon.engine.llama.constraint import Constraint
 from daemon.engine.llama.formats.base import ToolFormat
+from daemon.engine.llama.grammar_check import GrammarCheck
+from daemon.engine.llama.grammar_limits import grammar_limits
 from daemon.engine.llama.json_schema import parts, prepared
 from daemon.engine.llama.protocol import GenerateCall
 from daemon.engine.llama.schema_values import refused
@@ -28,8 +30,6 @@ from daemon.records import JSON, JSONObject
 
 _LARGEST_GRAMMAR = 1 << 20  # characters
 _SEARCH_S = 1.0  # for the part of a schema that does not compile
-_LIMITS = LLParserLimits(max_items_in_row=10_000, step_lexer_fuel=50_000, max_lexer_states=20_000, verbose_errors=False)
-"""So that no step takes longer than a few of the model's own, and no reply more than some 25 MB."""
 _FORCING_UP_TO = 1 << 15  # characters of a grammar
 _LONG_TEXT = re.compile(r'"[^"]{400}')
 
@@ -48,8 +48,9 @@ class Structures:
     The tokenizer that llguidance needs is built with the first constraint, which takes a few tenths of a second.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, check: GrammarCheck | None = None) -> None:
         self._vocabulary = vocabulary
+        self._check = check or GrammarCheck()
         self._tokenizers: dict[tuple[str, ...], LLTokenizer] = {}
         self._building = threading.Lock()
 
@@ -93,48 +94,43 @@ class Structures:
         return self._compiled(text, format, sources)
 
     def _compiled(self, grammar: str, format: ToolFormat, sources: list[_Part]) -> Constraint:
-        matcher = self._matcher(grammar, format)
-        if not matcher.is_error():
-            constraint = Constraint(matcher, sources[0].path, self._vocabulary.size)
-            constraint.begin()
-            return constraint
-        deadline = time.monotonic() + _SEARCH_S
-        for source in sources:
-            self._find_fault(source.schema, source, format, deadline)
-        raise refused(sources[0].path, f"cannot be expressed as a grammar: {_reason(matcher)}")
+        fault = self._check.fault(grammar)
+        if fault:
+            deadline = time.monotonic() + _SEARCH_S
+            for source in sources:
+                self._find_fault(source, deadline)
+            raise refused(sources[0].path, f"cannot be expressed as a grammar: {_reason(fault)}")
+        matcher = LLMatcher(self._tokenizer(format.markers), grammar, log_level=0, limits=grammar_limits())
+        if matcher.is_error():
+            raise refused(sources[0].path, f"cannot be expressed as a grammar: {_reason(matcher.get_error())}")
+        constraint = Constraint(matcher, sources[0].path, self._vocabulary.size)
+        constraint.begin()
+        return constraint
 
-    def _find_fault(self, schema: JSON, source: _Part, format: ToolFormat, deadline: float) -> None:
-        """Raise the error of the innermost part of a schema that does not compile by itself."""
-        place = source.path
-        matcher = self._schema_matcher(schema, place, schema, format)
-        if not matcher.is_error():
+    def _find_fault(self, source: _Part, deadline: float) -> None:
+        """Raise the error of the innermost part of a schema that does not compile by itself, if there is one."""
+        schema, place = source.schema, source.path
+        fault = self._fault(schema, place, source)
+        if not fault:
             return
         found = True
         while found and time.monotonic() < deadline:
             found = False
             for inner, name in parts(schema):
-                tried = self._schema_matcher(inner, f"{place}.{name}", source.schema, format)
-                if tried.is_error():
-                    schema, place, matcher, found = inner, f"{place}.{name}", tried, True
+                tried = self._fault(inner, f"{place}.{name}", source)
+                if tried:
+                    schema, place, fault, found = inner, f"{place}.{name}", tried, True
                     break
                 if time.monotonic() > deadline:
                     break
-        guilty = (
-            [key for key in schema if self._compiles_without(key, schema, place, source, format, deadline)]
-            if isinstance(schema, dict)
-            else []
-        )
-        raise refused(".".join([place, *guilty]) if len(guilty) == 1 else place, f"cannot be expressed as a grammar: {_reason(matcher)}")
+        guilty: list[str] = []
+        for key in schema if isinstance(schema, dict) else {}:
+            if time.monotonic() < deadline and not self._fault(_without(key, schema), place, source):
+                guilty.append(key)
+        raise refused(".".join([place, *guilty]) if len(guilty) == 1 else place, f"cannot be expressed as a grammar: {_reason(fault)}")
 
-    def _compiles_without(self, key: str, schema: JSONObject, place: str, source: _Part, format: ToolFormat, deadline: float) -> bool:
-        less = {name: value for name, value in schema.items() if name != key}
-        return time.monotonic() < deadline and not self._schema_matcher(less, place, source.schema, format).is_error()
-
-    def _schema_matcher(self, schema: JSON, path: str, root: JSON, format: ToolFormat) -> LLMatcher:
-        return self._matcher(json.dumps({"grammars": [{"json_schema": prepared(schema, path, root)}]}), format)
-
-    def _matcher(self, grammar: str, format: ToolFormat) -> LLMatcher:
-        return LLMatcher(self._tokenizer(format.markers), grammar, log_level=0, limits=_LIMITS)
+    def _fault(self, schema: JSON, path: str, source: _Part) -> str:
+        return self._check.fault(json.dumps({"grammars": [{"json_schema": prepared(schema, path, source.schema)}]}))
 
     def _reasoning(self, format: ToolFormat, prompt_end: str) -> tuple[str, str]:
         """What may come before the reply proper: a term, and the rules that it needs."""
@@ -193,9 +189,13 @@ def _prepared_tools(tools: dict[int, JSONObject]) -> tuple[tuple[JSONObject, ...
     return tuple(ready), sources
 
 
-def _reason(matcher: LLMatcher) -> str:
+def _without(key: str, schema: JSON) -> JSON:
+    return {name: value for name, value in schema.items() if name != key} if isinstance(schema, dict) else schema
+
+
+def _reason(fault: str) -> str:
     """llguidance's first line; a regular expression's error has its reason in the last."""
-    lines = matcher.get_error().replace("<non-verbose/>", "").strip().splitlines() or ["unknown"]
+    lines = fault.replace("<non-verbose/>", "").strip().splitlines() or ["unknown"]
     if lines[0].startswith("oneOf constraints"):
         return "a value might fit two of oneOf; say anyOf, or give each an own constant"
     return (
