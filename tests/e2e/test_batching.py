@@ -86,7 +86,7 @@ def test_together_and_alone_agree_bit_for_bit_on_the_base_model(model: LlamaMode
         if reading and chance.random() < 0.6:
             slot = chance.choice(reading)
             left = texts[slot].prompt_tokens - read[slot]
-            size = chance.randint(MIN_PIECE, max(MIN_PIECE, left))
+            size = chance.choice([MIN_PIECE, MIN_PIECE + 1, chance.randint(MIN_PIECE, max(MIN_PIECE, left))])
             size = left if left - size < MIN_PIECE else size
             texts[slot].read(model, slot, read[slot], size)
             read[slot] += size

@@ -16,6 +16,7 @@ import pytest
 
 from daemon.engine.base import Delta, Finished, GenerateRequest, LoRA, Priority
 from daemon.engine.llama.engine import LlamaEngine
+from daemon.engine.llama.model import MIN_PIECE
 from daemon.engine.llama.protocol import WorkerSettings
 from daemon.errors import ContextOverflow, DataError, EngineError
 from daemon.gguf import GGUFHeader, read_header
@@ -91,7 +92,7 @@ class TestLlamaEngine(EngineContract):
         first = [await collect(engine, each) for each in asked]
         again = await asyncio.gather(*(collect(engine, each) for each in asked))
         for (_, cold), (_, warm) in zip(first, again, strict=True):
-            assert warm.usage.cached_tokens >= cold.usage.prompt_tokens - 8
+            assert warm.usage.cached_tokens >= cold.usage.prompt_tokens - MIN_PIECE
             assert warm.tokens == cold.tokens
         assert engine.stats.cache.reused_tokens > 5 * 100
         assert 0 < engine.stats.cache.held_bytes <= engine.stats.cache.limit_bytes
@@ -99,7 +100,7 @@ class TestLlamaEngine(EngineContract):
     async def test_one_prompt_asked_three_times_at_once_is_read_once(self, engine: LlamaEngine) -> None:
         replies = await asyncio.gather(*(collect(engine, request(LONG)) for _ in range(3)))
         prompt = replies[0][1].usage.prompt_tokens
-        assert sorted(finished.usage.cached_tokens for _, finished in replies) == [0, prompt - 8, prompt - 8]
+        assert sorted(finished.usage.cached_tokens for _, finished in replies) == [0, prompt - MIN_PIECE, prompt - MIN_PIECE]
         assert len({finished.tokens for _, finished in replies}) == 1
 
     async def test_a_conversation_that_is_read_again_says_why(self, engine: LlamaEngine, lora: LoRA) -> None:

@@ -17,7 +17,9 @@ def measured(streams: int, step_s: float, token_s: float) -> Pace:
     return pace
 
 
-@pytest.mark.parametrize(("streams", "step_s", "token_s"), [(4, 0.019, 0.0026), (8, 0.030, 0.0026), (8, 0.110, 0.003), (4, 0.008, 0.0001)])
+@pytest.mark.parametrize(
+    ("streams", "step_s", "token_s"), [(4, 0.019, 0.0026), (8, 0.030, 0.0026), (8, 0.110, 0.003), (4, 0.008, 0.0001), (4, 0.019, 0.0065)]
+)
 def test_no_gap_of_a_running_stream_is_over_three_times_the_usual(streams: int, step_s: float, token_s: float) -> None:
     piece = measured(streams, step_s, token_s).piece(streams)
     assert step_s + piece * token_s <= 3 * step_s

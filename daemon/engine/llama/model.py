@@ -21,8 +21,10 @@ from daemon.errors import DataError, EngineError
 LoRAHandle = NewType("LoRAHandle", int)
 """The address of a loaded LoRA."""
 
-MIN_PIECE = 8
-"""A prompt is read in pieces of at least so many tokens: smaller ones are computed by other kernels, with slightly other results."""
+MIN_PIECE = 4
+"""A prompt is read in pieces of at least so many tokens: a lone one is computed by other kernels, with slightly other results.
+
+Measured with Q4_0, Q4_1, Q8_0 and F16: pieces of 2 tokens and more give the same bits; twice that is for kernels that work in fours."""
 
 _VIEWS = 64
 

@@ -7,7 +7,7 @@ from daemon.engine.llama.model import MIN_PIECE
 
 WORTHWHILE = 64  # tokens from which on cells are worth keeping and copying
 
-_PIECES = (BATCH_TOKENS - MIN_PIECE, 256, 128, 96, 64, 48, 32, 24, 16, 12, MIN_PIECE)
+_PIECES = (BATCH_TOKENS - MIN_PIECE, 256, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, MIN_PIECE)
 """Tokens at once. What would be left after the last piece, if it is less than the smallest, is read with it."""
 _LONE_S = 0.4  # the longest piece while no stream flows: bounds how long a newcomer waits
 _LONE_LEAST = 64
