@@ -62,6 +62,14 @@ def test_values_out_of_range_are_refused_by_name(field: str) -> None:
         assert caught.value.param == field
 
 
+@pytest.mark.parametrize("stops", [("",), ("a", ""), ("x" * 1001,), ("a",) * 65])
+def test_stops_that_are_empty_too_long_or_too_many_are_refused(stops: tuple[str, ...]) -> None:
+    check_sampling(Sampling(stop=("x" * 1000,) * 64), 4)
+    with pytest.raises(BadRequest) as caught:
+        check_sampling(Sampling(stop=stops), 4)
+    assert caught.value.param == "stop"
+
+
 class _Pieces:
     """Tokens a, b, c and the first byte of a character."""
 

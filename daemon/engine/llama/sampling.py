@@ -19,6 +19,8 @@ from daemon.records import JSONObject, Sampling
 
 MOST_ALTERNATIVES = 20  # as OpenAI's
 _BIAS_LIMIT = 100.0  # at the limits a token is banned, or only such tokens are left
+_MOST_STOPS = 64
+_LONGEST_STOP = 1000  # at each token the end of the reply is compared with the beginnings of all of them
 _COLD = 1e-5  # a temperature up to this is greedy: logits divided by less overflow
 _REPEAT_WINDOW = 64  # tokens that repeat_penalty looks back on, as llama.cpp's default
 _BLOCK = 256  # a draw first chooses a block of the vocabulary: summing blocks is far faster than a running sum
@@ -61,8 +63,8 @@ def check_sampling(sampling: Sampling, vocabulary_size: int, top_logprobs: int |
     for name, (value, low, high) in ranges.items():
         if not low <= value <= high:  # also refuses NaN
             raise BadRequest(f"{name} must be between {low:g} and {high:g}.", param=name)
-    if len(sampling.stop) > 64 or any(not text for text in sampling.stop):
-        raise BadRequest("stop takes up to 64 texts, none of them empty.", param="stop")
+    if len(sampling.stop) > _MOST_STOPS or not all(0 < len(text) <= _LONGEST_STOP for text in sampling.stop):
+        raise BadRequest(f"stop takes up to {_MOST_STOPS} texts of 1 to {_LONGEST_STOP} characters.", param="stop")
     for token, bias in sampling.logit_bias:
         if not 0 <= token < vocabulary_size:
             raise BadRequest(f"logit_bias names token {token}, but this model's tokens are 0 to {vocabulary_size - 1}.", param="logit_bias")
