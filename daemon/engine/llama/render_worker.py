@@ -6,22 +6,16 @@ no other request, nor the thread that computes tokens, has waited for it. It ope
 
 from __future__ import annotations
 
-import contextlib
-import resource
-import signal
 import sys
 from datetime import date
 
 from daemon.child_main import prepare, read_messages, send
+from daemon.engine.llama.confined_main import OUT_OF_MEMORY, confine, limit_time
 from daemon.engine.llama.template import ChatTemplate, Conversation, TooLong, check_values
 from daemon.errors import BadRequest, DataError, ReefError
 from daemon.records import JSON, JSONObject
 
 _USUAL = """{% for m in messages %}{{ '\\u00e9' ~ m | tojson ~ m.content | pprint ~ strftime_now('%B') }}{% endfor %}{{ 1 + 'a' }}"""
-
-
-OUT_OF_MEMORY = 75
-"""The exit code: after that, the heap is in pieces."""
 
 
 def main() -> int:
@@ -39,10 +33,10 @@ def _serve() -> int:
         return 0
     ChatTemplate(_USUAL)  # imports what is imported on first use, while files can still be opened
     cpu_limit_s, memory = first.get("cpu_limit_s"), first.get("memory_limit_bytes")
-    _confine(memory if isinstance(memory, int) else 0)
+    confine(memory if isinstance(memory, int) else 0)
     limit_s = float(cpu_limit_s) if isinstance(cpu_limit_s, int | float) else 0.0
     try:
-        _limit_time(limit_s)
+        limit_time(limit_s)
         template = ChatTemplate(
             _text(first.get("source")) or None,
             begin_text=_text(first.get("begin_text")),
@@ -51,34 +45,17 @@ def _serve() -> int:
             defined_texts=tuple(map(str, _list(first.get("defined_texts")))),
             examine=first.get("examine") is not False,
         )
-        _limit_time(0)
+        limit_time(0)
     except DataError as error:
         send(_error(error))
         return 1
     send({"knows_tools": bool(template.traits.tools)})
     for message in messages:
-        _limit_time(limit_s)
+        limit_time(limit_s)
         answer = _answer(template, message)
-        _limit_time(0)
+        limit_time(0)
         send(answer)
     return 0
-
-
-def _limit_time(seconds: float) -> None:
-    """Let the kernel end this process after so much computing, whatever it is doing then; 0: no longer."""
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-
-
-def _confine(memory_bytes: int) -> None:
-    for kind, limit in (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NOFILE, 0),
-        (resource.RLIMIT_NPROC, 0),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        with contextlib.suppress(ValueError, OSError):  # a system that does not know or allow it
-            resource.setrlimit(kind, (limit, limit))
 
 
 def _answer(template: ChatTemplate, message: JSONObject) -> JSONObject:

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from daemon.engine.llama.confined import ConfinedProcess, Ended
 from daemon.engine.llama.control_text import Piece
-from daemon.engine.llama.render_worker import OUT_OF_MEMORY
 from daemon.engine.llama.template import Conversation, TooLong
 from daemon.errors import BadRequest, DataError, EngineError
 from daemon.records import JSONObject
 
 _MODULE = "daemon.engine.llama.render_worker"
-_LIMIT_OF = {-signal.SIGPROF: "time", OUT_OF_MEMORY: "memory"}  # by exit code
-_WALL_LIMIT_S = 30.0  # should the machine be so busy that the process does not come to its limit of computing time
-
-
-class _Ended(Exception):
-    """The process is gone; `limit`: the one that ended it, time or memory, if one of them did."""
-
-    def __init__(self, limit: str = "") -> None:
-        super().__init__(limit)
-        self.limit = limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +47,7 @@ class Renderer:
     def __init__(self, template: TemplateSource, limits: Limits | None = None) -> None:
         self._template = template
         self._limits = limits or Limits()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = ConfinedProcess(_MODULE, "chat templates")
         self._lock = threading.Lock()
         self._knows_tools = False
         self._examine = True
@@ -76,7 +60,7 @@ class Renderer:
     @property
     def pid(self) -> int | None:
         """The process, while there is one."""
-        return self._process.pid if self._process else None
+        return self._process.pid
 
     def start(self) -> None:
         """Start the process, compile and examine the template. Raises DataError if that fails."""
@@ -109,30 +93,17 @@ class Renderer:
 
     def close(self) -> None:
         """End the process."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    with contextlib.suppress(OSError):
-                        stream.close()
+        self._process.close()
 
     def _start(self) -> None:
-        self.close()
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", _MODULE],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "REEF_PARENT_PID": str(os.getpid())},
-            )
+            self._process.start()
         except OSError as error:
             raise EngineError(f"The process for chat templates cannot be started: {error.strerror}.", "Try again in a moment.") from error
         request = {**self._template.as_json(), **asdict(self._limits)}
         try:
-            answer = self._ask({**request, "examine": self._examine})
-        except _Ended as ended:
+            answer = self._process.ask({**request, "examine": self._examine})
+        except Ended as ended:
             if not self._examine or not ended.limit:
                 raise DataError("The model's chat template cannot be read.", "Use another GGUF of this model.") from ended
             # It may still do for most conversations: each request has the same limits.
@@ -147,41 +118,17 @@ class Renderer:
     def _answer(self, request: JSONObject) -> JSONObject:
         """Ask; once more if something else than the template brought the process down."""
         for attempt in (1, 2):
-            if self._process is None or self._process.poll() is not None:
+            if not self._process.runs:
                 self._start()
             try:
-                return self._ask(request)
-            except _Ended as ended:
+                return self._process.ask(request)
+            except Ended as ended:
                 if ended.limit:
                     reason = f"The model's chat template takes too much {ended.limit} for this conversation."
                     raise BadRequest(reason, param="messages") from ended
                 if attempt == 2:
                     break
         raise EngineError("The process for chat templates gave no answer.", "Try again in a moment.")
-
-    def _ask(self, request: JSONObject) -> JSONObject:
-        """One message there, one back. Raises `_Ended`, and then the process is gone."""
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
-            raise _Ended
-        data = json.dumps(request, separators=(",", ":")).encode() + b"\n"
-        watch = threading.Timer(_WALL_LIMIT_S, process.send_signal, [signal.SIGPROF])
-        watch.daemon = True
-        watch.start()
-        try:
-            process.stdin.write(data)
-            process.stdin.flush()
-            answer = json.loads(process.stdout.readline())
-        except (OSError, ValueError):  # a broken pipe, or no whole line
-            answer = None
-        finally:
-            watch.cancel()
-        if isinstance(answer, dict):
-            return answer
-        self.close()
-        name = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit code {process.returncode}"
-        sys.stderr.write(f"The process for chat templates ended with {name}.\n")
-        raise _Ended(_LIMIT_OF.get(process.returncode, ""))
 
 
 def _lists(value: object) -> Iterator[list[object]]:
