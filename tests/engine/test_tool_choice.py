@@ -7,9 +7,11 @@ import json
 import pytest
 
 from daemon.engine.llama.formats.hermes import HermesFormat
+from daemon.engine.llama.formats.qwen_coder import QwenCoderFormat
+from daemon.engine.llama.protocol import GenerateCall
 from daemon.errors import BadRequest
 from daemon.records import JSON, JSONObject
-from tests.engine.walker import accepts, called, constraint, held, walk
+from tests.engine.walker import accepts, called, constraint, held, structures, walk
 
 CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 TOOLS: list[JSONObject] = [
@@ -98,6 +100,25 @@ def test_json_may_be_asked_for_while_tools_may_be_called() -> None:
         for text, allowed in (('{"a": [1]}', True), (CALL, call), ("now", False)):
             rule = constraint(fields)
             assert rule is not None and accepts(rule, text) is allowed
+
+
+def test_a_tool_that_only_may_be_called_is_not_refused_for_its_schema() -> None:
+    odd: list[JSONObject] = [{"contains": {}}, {"pattern": "(?=x)"}]
+    for fields in odd:
+        tool: JSONObject = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {"a": fields}}}}
+        rule = constraint({"tools": [tool], "response_format": {"type": "json_object"}})
+        assert rule is not None and accepts(rule, CALL.replace("{}", '{"b": 1}'))
+        with pytest.raises(BadRequest):
+            called([tool], "required")
+
+
+def test_what_a_family_cannot_write_is_refused_where_it_must_be_held_to() -> None:
+    odd: JSON = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x"}}}
+    fields = {"tools": [{"type": "function", "function": {"name": "now", "parameters": odd}}], "tool_choice": "required"}
+    call = GenerateCall.model_validate({"id": 1, "messages": [], **fields})
+    with pytest.raises(BadRequest) as caught:
+        structures().constraint(call, QwenCoderFormat())
+    assert caught.value.param == "tools.0.function.parameters.properties.a.pattern"
 
 
 def test_a_model_that_reasons_does_so_before_it_is_held() -> None:

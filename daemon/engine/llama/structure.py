@@ -78,10 +78,11 @@ class Structures:
             grammars.append({"name": "reply", "json_schema": prepared(reply.schema, reply.path)})
             sources.append(reply)
         if tools:
-            ready, parameters = _prepared_tools(tools)
+            parameters = _parameters(tools)
+            ready = [self._prepared_tool(tool, source, format, must) for tool, source in zip(tools.values(), parameters, strict=True)]
             several = call.parallel_tool_calls and not isinstance(call.tool_choice, dict)  # a choice of one is one call
             choices.append("@calls")
-            grammars.append({"name": "calls", "lark_grammar": format.call_grammar(ready, parallel=several)})
+            grammars.append({"name": "calls", "lark_grammar": format.call_grammar(tuple(ready), parallel=several)})
             sources += parameters
         before, rules = self._reasoning(format, prompt_end)
         text = json.dumps(grammars)
@@ -92,6 +93,22 @@ class Structures:
         if len(text) > _LARGEST_GRAMMAR:
             raise BadRequest(f"{sources[0].path} and the other tools' parameters are too large together.", param=sources[0].path)
         return self._compiled(text, format, sources)
+
+    def _prepared_tool(self, tool: JSONObject, source: _Part, format: ToolFormat, must: bool) -> JSONObject:
+        """A tool for `call_grammar`. One that only may be called, and whose schema cannot be held to, may be called with any object."""
+        try:
+            parameters = prepared(source.schema, source.path)
+            place = format.unheld(parameters)
+            if place:
+                raise refused(f"{source.path}.{place}", f"cannot be held to in this model's way of writing calls ({format.name})")
+            if not must and self._fault(source.schema, source.path, source):
+                raise refused(source.path, "cannot be expressed as a grammar")
+        except BadRequest:
+            if must:
+                raise
+            parameters = prepared({"type": "object"}, source.path)
+        function = tool.get("function")
+        return {**tool, "function": {**(function if isinstance(function, dict) else {}), "parameters": parameters}}
 
     def _compiled(self, grammar: str, format: ToolFormat, sources: list[_Part]) -> Constraint:
         fault = self._check.fault(grammar)
@@ -171,22 +188,16 @@ def _reply_schema(wanted: JSONObject | None) -> _Part | None:
     return _Part(schema, "response_format.json_schema.schema")
 
 
-def _prepared_tools(tools: dict[int, JSONObject]) -> tuple[tuple[JSONObject, ...], list[_Part]]:
-    """The tools with their parameters ready for a grammar, and the parameters as they came."""
-    ready: list[JSONObject] = []
+def _parameters(tools: dict[int, JSONObject]) -> list[_Part]:
+    """The schemas of the tools' arguments."""
     sources: list[_Part] = []
     for index, tool in tools.items():
-        function = tool.get("function")
-        if not isinstance(function, dict):
-            raise refused(f"tools.{index}.function", "must be an object")
-        path = f"tools.{index}.function.parameters"
-        parameters = function.get("parameters") or {"type": "object", "properties": {}}
+        function, path = tool.get("function"), f"tools.{index}.function.parameters"
+        parameters = (function.get("parameters") if isinstance(function, dict) else None) or {"type": "object", "properties": {}}
         if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
             raise refused(path, "must be the schema of an object")
-        source = _Part({"type": "object", **parameters}, path)
-        ready.append({**tool, "function": {**function, "parameters": prepared(source.schema, path)}})
-        sources.append(source)
-    return tuple(ready), sources
+        sources.append(_Part({"type": "object", **parameters}, path))
+    return sources
 
 
 def _without(key: str, schema: JSON) -> JSON:
