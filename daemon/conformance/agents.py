@@ -45,14 +45,14 @@ _TOOLS = ("history", "tools-read", "auto-protocol")
 _CALLS = ("auto", "result")
 
 AGENTS = (
-    Agent("pi", "chat", 1_400, (*_STREAM, "contents", *_TOOLS), ("length", "overflow", "roles"), _CALLS),
-    Agent("opencode", "chat", 7_700, (*_STREAM, "roles", *_TOOLS), ("at-once", "overflow"), (*_CALLS, "choice")),
+    Agent("pi", "chat", 1_400, (*_STREAM, "contents", *_TOOLS), ("usage", "length", "overflow", "roles"), _CALLS),
+    Agent("opencode", "chat", 7_700, (*_STREAM, "roles", *_TOOLS), ("usage", "at-once", "overflow"), (*_CALLS, "choice")),
     Agent("codex", "responses", 10_200, (), ("overflow",), (*_CALLS, "choice")),
-    Agent("Claude Code", "messages", 12_500, (), ("at-once", "overflow"), (*_CALLS, "choice")),
+    Agent("Claude Code", "messages", 12_500, (), ("usage", "at-once", "overflow"), (*_CALLS, "choice")),
     Agent("aider", "chat", 950, ("reply", "stream"), ("length", "overflow"), ("edit",)),
-    Agent("qwen-code", "chat", 19_600, (*_STREAM, "contents", *_TOOLS), ("overflow",), (*_CALLS, "choice")),
-    Agent("continue", "chat", 1_900, (*_STREAM, *_TOOLS), ("length", "overflow"), _CALLS),
-    Agent("cline", "chat", 5_500, (*_STREAM, *_TOOLS, "many-tools"), ("overflow",), (*_CALLS, "choice")),
+    Agent("qwen-code", "chat", 19_600, (*_STREAM, "contents", *_TOOLS), ("usage", "overflow"), (*_CALLS, "choice")),
+    Agent("continue", "chat", 1_900, (*_STREAM, *_TOOLS), ("usage", "length", "overflow"), _CALLS),
+    Agent("cline", "chat", 5_500, (*_STREAM, *_TOOLS, "many-tools"), ("usage", "overflow"), (*_CALLS, "choice")),
 )
 
 

@@ -18,6 +18,8 @@ from daemon.records import JSON, JSONObject
 
 ANSWER_S = 300.0
 """pi gives up after so long a silence."""
+_LOOK_AGAIN_S = (0.5, 1.5, 3.0)
+"""A server that somebody watches over comes back."""
 _MAX_BYTES = 8 << 20
 _MAX_CHUNKS = 20_000
 
@@ -34,6 +36,8 @@ class Client:
         self._answer_s = answer_s
         self.seconds = 0.0  # that the last request took
         self.silences = 0  # requests that were not answered in time
+        self.down_since = ""  # the check during which the server went away
+        self._broken = False
 
     async def __aenter__(self) -> Client:
         return self
@@ -59,6 +63,20 @@ class Client:
             raise EngineError(f"{self._target.url} refuses the key (status {answer.status_code}).", hint)
         listed = an_object(_parsed(answer.content)).get("data") if answer.status_code < 400 else None
         return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+
+    async def look_if_broken(self, check: str) -> None:
+        """After a broken connection: whether the server is there at all."""
+        if not self._broken:
+            return
+        self._broken = False
+        for pause_s in _LOOK_AGAIN_S:
+            try:
+                await self.models()
+            except EngineError:
+                await asyncio.sleep(pause_s)
+            else:
+                return
+        self.down_since = check
 
     async def answers(self, path: str) -> bool:
         """Whether there is such a route: an empty request is refused there, and computes nothing."""
@@ -114,7 +132,8 @@ class Client:
         if isinstance(error, TimeoutError | httpx.TimeoutException):
             self.silences += 1
             return Failed(f"No answer within {self._answer_s:g} s.")
-        return Failed(f"The connection broke: {shorten(str(error)) or type(error).__name__}.")
+        self._broken = True
+        return Failed(f"The connection broke: {shorten(str(error)).rstrip('.') or type(error).__name__}.")
 
 
 async def _read(answer: httpx.Response) -> Reply:

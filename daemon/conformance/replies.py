@@ -117,8 +117,6 @@ class StreamReader:
             self._problem(f"The stream has {len(self._reasons)} finish reasons instead of one.")
         if not done:
             self._problem("The stream does not end with [DONE].")
-        if not self._usage:
-            self._problem("No usage came, though stream_options.include_usage asked for it.")
         calls = [ToolCall(call.id, call.name, "".join(call.pieces)) for _, call in sorted(self._calls.items())]
         reason = self._reasons[-1] if self._reasons else ""
         problems = [*self._problems, *(_judge_end(reason, calls) if self._reasons else ())]

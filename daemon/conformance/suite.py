@@ -40,6 +40,7 @@ CHECKS = (
     Check("reply", SERVER, basics.reply),
     Check("length", SERVER, basics.length),
     Check("stream", SERVER, basics.stream),
+    Check("usage", SERVER, basics.usage),
     Check("same", SERVER, basics.same),
     Check("at-once", SERVER, basics.at_once),
     Check("roles", SERVER, basics.roles),
@@ -123,6 +124,7 @@ async def run(
             useless = _useless(outcomes, client)
             outcomes.append(Outcome(check.name, check.group, Verdict.SKIPPED, useless) if useless else await _try(check, probe))
             watcher.ended(outcomes[-1])
+            await client.look_if_broken(check.name)
     return Result(facts.model, facts, tuple(outcomes), tuple(judge(outcomes, facts)))
 
 
@@ -139,6 +141,8 @@ def _useless(outcomes: list[Outcome], client: Client) -> str:
     """Why it makes no sense to go on, or nothing."""
     if any(outcome.check == "reply" and outcome.verdict is Verdict.FAIL for outcome in outcomes):
         return "Not tried: not even a plain reply came."
+    if client.down_since:
+        return f"Not tried: the server is gone since the check {client.down_since}."
     if client.silences >= _MOST_SILENCES:
         return f"Not tried: {client.silences} requests were not answered in time."
     return ""

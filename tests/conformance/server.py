@@ -22,6 +22,7 @@ class PerfectServer:
     def __init__(self, *faults: str) -> None:
         self.faults = set(faults)
         self.bodies: list[dict[str, Any]] = []
+        self.gone = False
         self._count = 0
         self._told = WINDOW
 
@@ -32,7 +33,12 @@ class PerfectServer:
         return fault in self.faults
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
+        if self.gone:
+            raise httpx.ConnectError("All connection attempts failed")
         answer = self._handle(request)
+        if self.has("dies of unicode") and "write_note" in request.content.decode():
+            self.gone = True
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
         if self.has("falls silent") and len(self.bodies) > 1:
             await asyncio.sleep(60)
         return answer

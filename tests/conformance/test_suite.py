@@ -42,6 +42,7 @@ async def test_a_server_that_does_everything_right_passes_every_check() -> None:
         ("no usage", "reply", "usage"),
         ("ignores max_tokens", "length", "max_tokens 8"),
         ("hides the cut", "length", "'stop'"),
+        ("no usage", "usage", "No usage came"),
         ("no DONE", "stream", "[DONE]"),
         ("no finish reason", "stream", "0 finish reasons"),
         ("many ids", "stream", "one id"),
@@ -128,6 +129,13 @@ async def test_a_server_that_gives_no_reply_or_falls_silent_is_not_asked_seventy
     silent = PerfectServer("falls silent")
     result = await run(TARGET, transport=silent.transport(), answer_s=0.02)
     assert len(silent.bodies) < 6 and "not answered in time" in of(result, Verdict.SKIPPED)["overflow"]
+
+
+async def test_a_server_that_goes_down_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daemon.conformance.client._LOOK_AGAIN_S", (0.0, 0.0))
+    result = await tried("dies of unicode")
+    assert of(result, Verdict.FAIL) == {"unicode": "The connection broke: Server disconnected without sending a response."}
+    assert of(result, Verdict.SKIPPED)["overflow"] == "Not tried: the server is gone since the check unicode."
 
 
 async def test_replies_that_always_differ_are_not_compared() -> None:

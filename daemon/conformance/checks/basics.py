@@ -36,7 +36,7 @@ async def reply(probe: Probe) -> str:
     if not (answer.text or answer.reasoning):
         raise Failed("The reply is empty.")
     if not answer.prompt_tokens or not answer.completion_tokens:
-        raise Failed("The reply has no usage; agents cannot tell when the window is full.")
+        raise Failed("The reply has no usage: nobody can tell when the window is full.")
     thinks = " The model thinks before it answers." if answer.reasoning else ""
     return f"A whole reply with its usage and its finish reason: {shorten(answer.text, 40)!r}.{thinks}"
 
@@ -53,9 +53,14 @@ async def stream(probe: Probe) -> str:
     answer = await probe.ask([_COUNT], stream=True, max_tokens=48)
     if not (answer.text or answer.reasoning):
         raise Failed("The stream is empty.")
-    if not answer.prompt_tokens:
-        raise Failed("The stream's usage has no prompt_tokens.")
-    return "One id, one finish reason, usage, and [DONE] at the end."
+    return "One id, one finish reason, and [DONE] at the end."
+
+
+async def usage(probe: Probe) -> str:
+    answer = await probe.ask([_COUNT], stream=True, max_tokens=4)
+    if not (answer.prompt_tokens and answer.completion_tokens):
+        raise Failed("No usage came at the stream's end, though stream_options.include_usage asked for it.")
+    return "A stream ends with its usage, where that was asked for."
 
 
 async def same(probe: Probe) -> str:
