@@ -126,7 +126,8 @@ class LlamaConfig(Section):
     """How many requests are computed at once."""
     prefix_cache: Auto | Bytes = "auto"
     """Memory, such as `2GiB`, for conversations that have no place among the streams now, so that they go on without being read again.
-    `auto` takes as much as the streams' own places, at most an eighth of the free memory; 0 keeps none. It is taken at the start."""
+    `auto` takes as much as the streams' own places, at most an eighth of the free memory; 0 keeps none. More than half
+    of the free memory is never taken, and what is taken is taken at the start."""
     threads: Auto | Annotated[int, Field(ge=1)] = "auto"
     """Threads that compute; `auto` takes the physical cores."""
     gpu_layers: Auto | Annotated[int, Field(ge=0)] = "auto"

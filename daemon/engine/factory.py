@@ -34,6 +34,6 @@ def make_engine(config: EngineConfig, home: Home) -> Engine:
         streams=config.streams,
         threads=physical_cores() if config.threads == "auto" else config.threads,
         gpu_layers=-1 if config.gpu_layers == "auto" else config.gpu_layers,
-        cache_bytes=saved_bytes(header, config.streams, context, memory) if config.prefix_cache == "auto" else config.prefix_cache,
+        cache_bytes=saved_bytes(header, config.streams, context, None if config.prefix_cache == "auto" else config.prefix_cache, memory),
     )
     return LlamaEngine(settings, header, model_id(config.model, path), home.log.with_name("engine.log"))

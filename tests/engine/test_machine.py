@@ -39,8 +39,14 @@ def test_what_the_user_wants_is_taken_up_to_the_models_window() -> None:
 
 
 def test_saved_states_take_no_more_than_an_eighth() -> None:
-    assert saved_bytes(HEADER, 4, 8192, 8 * GIB) == GIB
-    assert saved_bytes(HEADER, 4, 1024, 64 * GIB) == 4 * 1024 * cache_bytes_per_token(HEADER)
+    assert saved_bytes(HEADER, 4, 8192, None, 8 * GIB) == GIB
+    assert saved_bytes(HEADER, 4, 1024, None, 64 * GIB) == 4 * 1024 * cache_bytes_per_token(HEADER)
+
+
+def test_a_size_that_the_user_sets_leaves_the_machine_its_memory() -> None:
+    assert saved_bytes(HEADER, 4, 8192, 3 * GIB, 8 * GIB) == 3 * GIB
+    assert saved_bytes(HEADER, 4, 8192, 1000 * GIB, 8 * GIB) == 4 * GIB
+    assert saved_bytes(HEADER, 4, 8192, 0, 8 * GIB) == 0
 
 
 def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

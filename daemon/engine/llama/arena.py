@@ -11,6 +11,8 @@ import sys
 import threading
 from dataclasses import dataclass
 
+from daemon.errors import EngineError
+
 _ALIGNMENT = 64
 _STRIDE = 16 << 20
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE
@@ -29,7 +31,10 @@ class Arena:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
         self._blocks: list[Block] = []  # given out, by their place
-        self._memory = mmap.mmap(-1, limit_bytes) if limit_bytes else None
+        try:
+            self._memory = mmap.mmap(-1, limit_bytes) if limit_bytes else None
+        except (OSError, OverflowError) as error:
+            raise EngineError("There is not enough memory for saved conversations.", "Set engine.prefix_cache lower.") from error
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory)) if self._memory else 0
         if sys.platform == "linux" and limit_bytes:
             threading.Thread(target=self._populate, name="arena", daemon=True).start()

@@ -95,7 +95,15 @@ def context_tokens(header: GGUFHeader, slots: int, wanted: int | None, memory_by
     return chosen
 
 
-def saved_bytes(header: GGUFHeader, streams: int, context: int, memory_bytes: int) -> int:
-    """Memory for saved states: as much as the streams' own places take, at most an eighth of what is available."""
-    wanted = cache_bytes_per_token(header) * streams * context
-    return min(wanted, int(memory_bytes * _SAVED_SHARE)) if memory_bytes else wanted
+def saved_bytes(header: GGUFHeader, streams: int, context: int, wanted: int | None, memory_bytes: int) -> int:
+    """Memory for saved states.
+
+    Args:
+        wanted: what the user set, at most half of what is available; None: as much as the streams' own places take, at most an eighth.
+        memory_bytes: what is available; 0: not known.
+    """
+    if wanted is None:
+        size, share = cache_bytes_per_token(header) * streams * context, _SAVED_SHARE
+    else:
+        size, share = wanted, _MEMORY_SHARE
+    return min(size, int(memory_bytes * share)) if memory_bytes else size

@@ -125,15 +125,16 @@ def main() -> int:
         )
         renderer = Renderer(source)
         renderer.start()
+        loras = LoadedLoRAs(model)
+        scheduler = Scheduler(model, vocabulary, loras, settings.streams, settings.cache_bytes, Pace())
     except ReefError as error:
         send({**error_to_json(-1, error), "type": "failed"})
         return 1
     commands: SimpleQueue[Command] = SimpleQueue()
-    loras = LoadedLoRAs(model)
     format = format_of(header.chat_template) if renderer.knows_tools else OURS
     prompts = Prompts(vocabulary, renderer, format_of(header.chat_template), model.context_tokens)
     intake = Intake(header, vocabulary, prompts, Structures(vocabulary), loras, commands, model.context_tokens)
-    worker = Worker(Scheduler(model, vocabulary, loras, settings.streams, settings.cache_bytes, Pace()), loras, commands)
+    worker = Worker(scheduler, loras, commands)
     threading.Thread(target=intake.run, args=(messages,), name="intake", daemon=True).start()
     send(
         {
