@@ -108,7 +108,7 @@ def one_call_each(messages: list[JSONObject]) -> list[JSONObject]:
         for call in calls:
             single.append({**message, "tool_calls": [call]})
             message = {"role": "assistant", "content": ""}
-            own = [result for result in results if result.get("tool_call_id") == call.get("id")] or results[:1]
+            own = [result for result in results if result.get("tool_call_id") == call.get("id")]
             single += own
             results = [result for result in results if result not in own]
         single += results
