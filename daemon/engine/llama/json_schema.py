@@ -104,6 +104,9 @@ class _Reader:
             raise BadRequest(f"{self._path} has more than {_MOST_PARTS} parts.", "Ask for a simpler structure.", param=self._path)
         if level > _LEVELS:
             return {"$ref": self._definition(schema, path, f"at {path}", merged)}
+        keys = schema.get("propertyNames")
+        if isinstance(keys, dict) and isinstance(named := self._target(keys.get("$ref")), dict):
+            schema = {**schema, "propertyNames": {name: value for name, value in named.items() if name != "title"}}
         for keyword, empty in _REFUSED.items():
             if keyword in schema and schema[keyword] not in empty and not _said_otherwise(keyword, schema):
                 raise refused(f"{path}.{keyword}", "cannot be expressed as a grammar")
@@ -187,7 +190,8 @@ class _Reader:
             out["additionalProperties"] = False
         keys = schema.get("propertyNames")
         if isinstance(keys, dict) and keys != {"type": "string"} and keys:
-            out["patternProperties"] = {_names_pattern(keys, f"{path}.propertyNames"): out.get("additionalProperties", True)}
+            value = out.get("additionalProperties", True if merged else narrowed({}, []))
+            out["patternProperties"] = {_names_pattern(keys, f"{path}.propertyNames"): value}
             out["additionalProperties"] = False
         least = schema.get("minProperties", 0)
         if isinstance(least, int) and least > max(1, len(needed)):
@@ -255,7 +259,7 @@ def _said_otherwise(keyword: str, schema: JSONObject) -> bool:
     return (
         keyword == "propertyNames"
         and isinstance(keys, dict)
-        and keys.keys() <= {"type", "enum", "pattern"}
+        and keys.keys() <= {"type", "enum", "pattern", "description"}
         and len(keys.keys() & {"enum", "pattern"}) == 1
         and not schema.keys() & {"properties", "patternProperties", "required"}
     )
