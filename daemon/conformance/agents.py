@@ -73,6 +73,8 @@ def _judge(agent: Agent, found: Mapping[str, Outcome], facts: Facts) -> AgentVer
         limits.append(f"It uses what failed above: {', '.join(missed)}.")
     if weak := _those(found, (*agent.model, *agent.needs), Verdict.WEAK):
         limits.append(f"It needs what this model does not manage: {', '.join(weak)}.")
+    if facts.gave_up:
+        limits.append(f"Not everything was tried: {facts.gave_up}.")
     if facts.read_tokens_per_s and agent.prompt_tokens / facts.read_tokens_per_s > _SLOW_S:
         seconds = agent.prompt_tokens / facts.read_tokens_per_s
         limits.append(f"Its first prompt, about {agent.prompt_tokens:,} tokens, takes about {seconds:.0f} s to read here.")

@@ -30,6 +30,7 @@ class Facts:
     reasons: bool = False  # whether the model thinks before it answers
     read_tokens_per_s: float = 0.0
     wires: frozenset[str] = frozenset()
+    gave_up: str = ""  # why the rest was not tried
     last_call: ToolCall | None = None  # a call that the server made, to hand its result back
 
 

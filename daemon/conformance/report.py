@@ -34,7 +34,7 @@ class Printer(Watcher):
         window = f"a window of {facts.window_tokens:,} tokens" if facts.window_tokens else "a window that it does not tell"
         print(f"{self._target.url}, model {facts.model}, {window}.")
         print(
-            "About a minute with a small model. Nothing of it is recorded." if self._target.is_ours else "About 70 short requests.",
+            "About a minute with a small model. Nothing of it is recorded." if self._target.is_ours else "About 50 short requests.",
             flush=True,
         )
 

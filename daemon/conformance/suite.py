@@ -100,7 +100,7 @@ async def run(
     answer_s: float = ANSWER_S,
     only: frozenset[str] = frozenset(),
 ) -> Result:
-    """Try everything. About 70 short requests, one after another.
+    """Try everything. About 50 short requests, one after another.
 
     Args:
         transport: replaces the network.
@@ -121,8 +121,9 @@ async def run(
             if only and check.name not in only:
                 continue
             watcher.trying(check)
-            useless = _useless(outcomes, client)
-            outcomes.append(Outcome(check.name, check.group, Verdict.SKIPPED, useless) if useless else await _try(check, probe))
+            facts.gave_up = facts.gave_up or _useless(outcomes, client)
+            skipped = Outcome(check.name, check.group, Verdict.SKIPPED, f"Not tried: {facts.gave_up}.")
+            outcomes.append(skipped if facts.gave_up else await _try(check, probe))
             watcher.ended(outcomes[-1])
             await client.look_if_broken(check.name)
     return Result(facts.model, facts, tuple(outcomes), tuple(judge(outcomes, facts)))
@@ -140,11 +141,11 @@ async def _try(check: Check, probe: Probe) -> Outcome:
 def _useless(outcomes: list[Outcome], client: Client) -> str:
     """Why it makes no sense to go on, or nothing."""
     if any(outcome.check == "reply" and outcome.verdict is Verdict.FAIL for outcome in outcomes):
-        return "Not tried: not even a plain reply came."
+        return "not even a plain reply came"
     if client.down_since:
-        return f"Not tried: the server is gone since the check {client.down_since}."
+        return f"the server is gone since the check {client.down_since}"
     if client.silences >= _MOST_SILENCES:
-        return f"Not tried: {client.silences} requests were not answered in time."
+        return f"{client.silences} requests were not answered in time"
     return ""
 
 

@@ -21,7 +21,7 @@ def doctor(
 ) -> None:
     """Python, compiler, packages, engine and model, memory for training, disk, port, tokens, agents. It needs no daemon.
 
-    With --tools it sends some seventy short requests to the running daemon, or to any OpenAI-compatible server: replies, tool calls,
+    With --tools it sends some fifty short requests to the running daemon, or to any OpenAI-compatible server: replies, tool calls,
     results, streams, JSON forms, a prompt that does not fit. It tells what the server breaks from what the model is too weak for, and
     says which coding agents will work. Nothing is recorded. Exit code 1 if a check failed.
 

@@ -122,7 +122,7 @@ async def test_what_is_not_offered_and_said_so_is_no_failure() -> None:
     assert not result.failed
 
 
-async def test_a_server_that_gives_no_reply_or_falls_silent_is_not_asked_seventy_times() -> None:
+async def test_a_server_that_gives_no_reply_or_falls_silent_is_not_asked_fifty_times() -> None:
     down = PerfectServer("is down")
     result = await run(TARGET, transport=down.transport())
     assert of(result, Verdict.FAIL).keys() == {"reply"} and len(down.bodies) == 1
@@ -136,6 +136,7 @@ async def test_a_server_that_goes_down_is_told_of_once(monkeypatch: pytest.Monke
     result = await tried("dies of unicode")
     assert of(result, Verdict.FAIL) == {"unicode": "The connection broke: Server disconnected without sending a response."}
     assert of(result, Verdict.SKIPPED)["overflow"] == "Not tried: the server is gone since the check unicode."
+    assert all(agent.fit is not Fit.WORKS for agent in result.agents), "nobody works on a server that goes down"
 
 
 async def test_replies_that_always_differ_are_not_compared() -> None:
