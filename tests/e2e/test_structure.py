@@ -195,3 +195,14 @@ async def test_bias_and_alternatives(engine: LlamaEngine) -> None:
     with pytest.raises(BadRequest) as caught:
         await collect(engine, GenerateRequest(user("x"), Sampling(logit_bias=((10**9, 1.0),))))
     assert caught.value.param == "logit_bias"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_seed_draws_the_same_alone_and_beside_others(engine: LlamaEngine) -> None:
+    asked = GenerateRequest(user("Tell me a story."), Sampling(1.0, top_p=0.95, min_p=0.02, seed=11, repeat_penalty=1.1), max_tokens=30)
+    others = [_asked("A person?", PERSON, temperature=1.5, max_tokens=40), _asked("Count.", max_tokens=25)]
+    _, alone = await collect(engine, asked)
+    (_, beside), *_ = await asyncio.gather(*(collect(engine, each) for each in (asked, *others)))
+    assert alone.tokens is not None and beside.tokens is not None
+    assert alone.tokens.completion == beside.tokens.completion
+    assert alone.tokens.logprobs == beside.tokens.logprobs
