@@ -42,8 +42,12 @@ class PrefixCache:
     def has_free_slot(self) -> bool:
         return any(not slot.busy for slot in self._slots)
 
-    def seat(self, job: Job) -> None:
-        """Give the job a free slot, where it loses least: one that it goes on with, an empty one, else the longest unused."""
+    def seat(self, job: Job) -> bool:
+        """Give the job a free slot, where least is lost: one that it goes on with, an empty one, else the longest unused.
+
+        Returns:
+            Whether its cells were saved, which may take as long as reading a piece.
+        """
         shares = self._tree.find(job.lora_id, job.prefix)
         best = max((holder for holder in shares if isinstance(holder, Saved)), key=lambda holder: shares[holder], default=None)
         if best is not None:
@@ -60,6 +64,7 @@ class PrefixCache:
         slot.busy, slot.lora_id, slot.prompt_tokens = True, job.lora_id, 0
         job.slot, job.is_placed = slot, False
         self._tree.put(job.lora_id, job.prefix, slot)
+        return losses[slot] > 0
 
     def place(self, job: Job) -> bool:
         """Bring in what there is of the job's prompt. False: somebody is reading more of it just now; ask again."""

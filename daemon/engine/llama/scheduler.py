@@ -15,16 +15,15 @@ from daemon.engine.llama.cache_misses import Conversations
 from daemon.engine.llama.computer import Computer, Decoder, Tokens
 from daemon.engine.llama.fair_queue import QUEUE_LIMIT, FairQueue
 from daemon.engine.llama.loras import LoadedLoRAs
-from daemon.engine.llama.model import MIN_PIECE
 from daemon.engine.llama.pace import Pace
 from daemon.engine.llama.prefix_cache import PrefixCache
-from daemon.engine.llama.sequence import Job, Score, Sequence
-from daemon.engine.llama.slots import SIDE_SLOTS, Slots
+from daemon.engine.llama.sequence import Job, Sequence
+from daemon.engine.llama.side_lane import PRIORITIES, SideLane
 from daemon.engine.llama.turns import Turns
 from daemon.errors import Busy
 from daemon.records import JSON, JSONObject
 
-ALONE_PIECE = 64  # tokens of a prompt a step for what is computed alone: bounds how long a live request waits for its end
+SIDE_PIECE = 64  # tokens of a prompt a step for what is computed alone: bounds how long a live request waits for its end
 WHOLE_PIECE = 64  # tokens at once where every one of them has an output: they take memory
 
 
@@ -32,23 +31,21 @@ class Scheduler:
     """Queues, slots and the choice of the next step. `step` returns the messages that it gave rise to."""
 
     def __init__(self, decoder: Decoder, tokens: Tokens, loras: LoadedLoRAs, streams: int, cache_bytes: int, pace: Pace) -> None:
-        self._decoder = decoder
         self._loras = loras
         self._streams = streams
         self._pace = pace
         self._computer = Computer(decoder, tokens, loras, self._pace)
         self._cache = PrefixCache(decoder, streams, cache_bytes, self._pace)
         self._conversations = Conversations()
-        self._side_slots = Slots(streams, SIDE_SLOTS)
+        self._side = SideLane(decoder, streams)
         self._waiting = {priority: FairQueue() for priority in Priority}
         self._live: list[Job] = []
-        self._alone: dict[Priority, Job] = {}  # one of each priority that may have to wait for live requests
         self._turns = Turns()
         self._reader = 0  # takes turns among prompts
 
     @property
     def active(self) -> int:
-        return len(self._live) + len(self._alone)
+        return len(self._live) + len(self._side.jobs)
 
     @property
     def queued(self) -> int:
@@ -86,7 +83,7 @@ class Scheduler:
             if job is not None:
                 self._release(job)
                 return
-        for job in [*self._live, *self._alone.values()]:
+        for job in [*self._live, *self._side.jobs]:
             if job.id == call:
                 self._leave(job)
                 return
@@ -94,46 +91,33 @@ class Scheduler:
     def step(self) -> list[JSONObject]:
         """Compute one step of whoever comes first. Returns an empty list if there is nothing to do or nothing to say."""
         self.sweep()
-        self._admit()
+        saved = self._admit()
         if self._live:
-            return self._live_step()
-        for priority in (Priority.EVALUATION, Priority.RUN):
-            if priority in self._alone:
-                return self._alone_step(self._alone[priority])
-        return []
+            return self._live_step(saved=saved)
+        return self._side_step(self._side.jobs[0]) if self._side.jobs else []
 
     def sweep(self) -> None:
         """Drop what LoRAs that are gone have left."""
         for lora_id in self._loras.sweep():
             self._cache.forget(lora_id)
-            self._side_slots.forget(lora_id)
+            self._side.forget(lora_id)
 
-    def _admit(self) -> None:
-        """One live job a step: saving what its slot holds takes time."""
+    def _admit(self) -> bool:
+        """Seat one live job, or one of each other priority. Returns whether a state was saved for it."""
+        saved = False
         if self._cache.has_free_slot and (job := self._waiting[Priority.LIVE].take()) is not None:
             job.began_at = time.monotonic()
-            self._cache.seat(job)
+            saved = self._cache.seat(job)
             self._live.append(job)
         if self._live:
-            return
-        for priority in (Priority.EVALUATION, Priority.RUN):
-            if priority not in self._alone and (job := self._waiting[priority].take()) is not None:
-                self._seat_alone(job)
+            return saved
+        for priority in PRIORITIES:
+            if self._side.has_room(priority) and (job := self._waiting[priority].take()) is not None:
+                self._side.seat(job)
+        return saved
 
-    def _seat_alone(self, job: Job) -> None:
-        """A side slot holds cells of prompts only: those of generated tokens differ in the last bits, and evaluation repeats exactly."""
-        taken = self._side_slots.take(job.prompt, job.lora_id)
-        if taken is None:
-            return
-        job.slot, shared = taken
-        # A score wants the logits of every token; a reply those of the last, in a piece that is not too small.
-        shared = 0 if isinstance(job, Score) else max(0, min(shared, len(job.prompt) - MIN_PIECE))
-        job.read = job.cached = self._decoder.truncate(job.slot.index, shared)
-        job.slot.lora_id, job.slot.cells = job.lora_id, job.prompt[: job.read]
-        job.began_at = time.monotonic()
-        self._alone[job.priority] = job
-
-    def _live_step(self) -> list[JSONObject]:
+    def _live_step(self, *, saved: bool) -> list[JSONObject]:
+        """A token for each stream of a group; then a piece of a prompt, or a state copied, which may take as long: one of them."""
         flowing = [job for job in self._live if isinstance(job, Sequence) and job.completion]
         if not flowing:
             return self._read_on([])
@@ -141,10 +125,10 @@ class Scheduler:
         group = [job for job in flowing if job.lora_id == lora]
         messages = self._computer.advance(group)
         self._dismiss(group)
-        return messages + self._read_on(group)
+        return messages if saved else messages + self._read_on(group)
 
     def _read_on(self, group: list[Sequence]) -> list[JSONObject]:
-        """After a step of this group, read a piece of one prompt; or bring in what there is of a new one, which may take as long."""
+        """Bring in what there is of a new prompt; else, or if no stream flows, read a piece of one."""
         new = next((job for job in self._live if not job.is_placed and self._cache.place(job)), None)
         if new is not None:
             if isinstance(new, Sequence):
@@ -159,13 +143,13 @@ class Scheduler:
         size = self._pace.piece(len(group), another_lora=any(other.lora_id != job.lora_id for other in group[:1]))
         return self._read(job, size if isinstance(job, Sequence) else min(size, WHOLE_PIECE))
 
-    def _alone_step(self, job: Job) -> list[JSONObject]:
+    def _side_step(self, job: Job) -> list[JSONObject]:
         """A piece of its text, or a token of its reply."""
         if isinstance(job, Sequence) and not job.unread:
             messages = self._computer.advance([job])
             self._dismiss([job])
             return messages
-        return self._read(job, ALONE_PIECE)
+        return self._read(job, SIDE_PIECE)
 
     def _read(self, job: Job, size: int) -> list[JSONObject]:
         messages = self._computer.read(job, size)
@@ -179,19 +163,14 @@ class Scheduler:
 
     def _leave(self, job: Job) -> None:
         """Give back the slot; what it holds stays for a prompt that begins alike."""
-        slot, job.slot = job.slot, None
-        if self._alone.get(job.priority) is job:
-            del self._alone[job.priority]
-            if slot is not None:
-                slot.cells = slot.cells[: job.read]
-                self._side_slots.give_back(slot)
-        else:
+        if not self._side.leave(job):
             self._live.remove(job)
-            if slot is not None:
-                self._cache.give_back(slot)
+            self._pace.ended(time.monotonic() - job.began_at)
             if isinstance(job, Sequence) and job.is_placed:
                 self._conversations.end(job)
-            self._pace.ended(time.monotonic() - job.began_at)
+            if job.slot is not None:
+                self._cache.give_back(job.slot)
+                job.slot = None
         self._release(job)
 
     def _release(self, job: Job) -> None:

@@ -61,15 +61,13 @@ class Slots:
         self._slots = [Slot(index=first + index) for index in range(count)]
         self._clock = 0
 
-    def take(self, prompt: list[int], lora_id: str | None) -> tuple[Slot, int] | None:
-        """The free slot that holds most of this prompt, else the emptiest, else the longest unused. None if all are busy.
+    def take(self, prompt: list[int], lora_id: str | None) -> tuple[Slot, int]:
+        """The free slot that holds most of this prompt, else an empty one, else the longest unused. One must be free.
 
         Returns:
             The slot, now busy, and how many leading tokens of the prompt it holds.
         """
         free = [slot for slot in self._slots if not slot.busy]
-        if not free:
-            return None
         shared = {slot.index: common_prefix(slot.cells, prompt) if slot.lora_id == lora_id else 0 for slot in free}
         best = max(free, key=lambda slot: (shared[slot.index], not slot.cells, -slot.used_at, -slot.index))
         best.busy = True
