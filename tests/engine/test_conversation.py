@@ -142,6 +142,11 @@ def test_several_calls_become_one_message_each_with_its_result_behind_it() -> No
     assert text.endswith(wanted)
 
 
+def test_a_result_stays_with_its_own_call_where_another_has_none() -> None:
+    text = render("ONE_CALL", user("a"), called("x", "y"), gave("y", "two"), tools=True)
+    assert in_order(text, '{"path": "x"}', '{"path": "y"}', "two")
+
+
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
