@@ -37,7 +37,7 @@ ROWS: dict[str, Callable[[Options], Awaitable[list[Row]]]] = {
     "lora": published_lora,
     "memory": memory,
 }
-_LIMIT_S = 300.0  # of one row
+_LIMIT_S = 600.0  # of one row
 _HELD = {True: "yes", False: "no", None: "-"}
 
 
@@ -77,7 +77,7 @@ def main() -> int:
         rows, failed = asyncio.run(measure(arguments.only or list(ROWS), options))
     held = not failed and all(row.held is not False for row in rows)
     if arguments.json:
-        print(json.dumps({"rows": [asdict(row) for row in rows], "not_measured": failed, "held": held}, indent=2))
+        print(json.dumps({"rows": [asdict(row) for row in rows], "not_measured": failed, "held": held}, indent=2, ensure_ascii=False))
     else:
         print(markdown(rows))
     return 0 if held else 1

@@ -117,8 +117,8 @@ async def _several(engine: LlamaEngine, bare: BareLoop, streams: int, wanted: in
 
 
 async def _run(engine: LlamaEngine, prompts: list[str], steps: int) -> list[Reply]:
-    sampling = await endless(engine)
-    return await asyncio.gather(*(ask(engine, user(prompt + _ASK), steps, sampling=sampling) for prompt in prompts))
+    """Greedy, without anything that would cost more. To such a prompt the embedded model does not end its reply within these steps."""
+    return await asyncio.gather(*(ask(engine, user(prompt + _ASK), steps) for prompt in prompts))
 
 
 async def gaps_while_reading(options: Options) -> list[Row]:
