@@ -13,6 +13,7 @@ def measured(streams: int, step_s: float, token_s: float) -> Pace:
     pace = Pace()
     for _ in range(40):
         pace.stepped(streams, step_s)
+    for _ in range(40):
         pace.read(64, 64 * token_s)
     return pace
 
@@ -24,6 +25,16 @@ def test_no_gap_of_a_running_stream_is_over_three_times_the_usual(streams: int, 
     piece = measured(streams, step_s, token_s).piece(streams)
     assert step_s + piece * token_s <= 3 * step_s
     assert piece >= MIN_PIECE
+
+
+def test_steps_that_reading_slows_down_do_not_make_the_pieces_larger() -> None:
+    pace = measured(4, 0.019, 0.0026)
+    pace.stepped(4, 0.019)
+    before = pace.piece(4)
+    for _ in range(50):
+        pace.read(before, before * 0.0026)
+        pace.stepped(4, 0.040)
+    assert pace.piece(4) == before
 
 
 def test_a_lone_prompt_is_read_in_large_pieces_that_still_let_a_newcomer_in() -> None:

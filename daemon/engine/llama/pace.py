@@ -11,7 +11,7 @@ _PIECES = (BATCH_TOKENS - MIN_PIECE, 256, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6,
 """Tokens at once. What would be left after the last piece, if it is less than the smallest, is read with it."""
 _LONE_S = 0.4  # the longest piece while no stream flows: bounds how long a newcomer waits
 _LONE_LEAST = 64
-_ROOM = 1.6  # a piece may take so many steps of the running streams: with the step itself they wait less than 3 times the usual
+_ROOM = 1.4  # steps of the running streams that a piece may take: with the step itself, which it slows down, less than 3
 _ROOM_OF_ANOTHER_LORA = 2.0  # fewer and larger pieces: each costs two changes
 _KEEP = 0.8  # of an older measurement
 _OUTLIER = 3  # no one piece says that reading is slower than so many times what it was
@@ -22,15 +22,20 @@ class Pace:
 
     def __init__(self) -> None:
         self._step_s: dict[int, float] = {}  # by streams in the step
+        self._is_disturbed = False  # the last thing computed was a piece
         self._read_s = 0.003  # a token of a prompt
         self._copy_s = 3e-10  # a byte of a state
         self._job_s = 5.0  # a request, from its place to its end
 
     def stepped(self, streams: int, seconds: float) -> None:
-        self._step_s[streams] = _smooth(self._step_s.get(streams, seconds), seconds)
+        """A step right after a piece finds its data pushed out of the caches: it does not say what is usual."""
+        was_disturbed, self._is_disturbed = self._is_disturbed, False
+        if not was_disturbed or streams not in self._step_s:
+            self._step_s[streams] = _smooth(self._step_s.get(streams, seconds), seconds)
 
     def read(self, tokens: int, seconds: float) -> None:
         """Almost up at once, down slowly: a piece that is too large is worse than one that is too small."""
+        self._is_disturbed = True
         each = min(seconds / tokens, _OUTLIER * self._read_s)
         self._read_s = max(each, _smooth(self._read_s, each))
 
