@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from daemon.config import EngineConfig, UpstreamConfig
 from daemon.engine.base import Engine
+from daemon.engine.llama.cache.slots import SIDE_SLOTS
 from daemon.engine.llama.engine import LlamaEngine
 from daemon.engine.llama.machine import available_bytes, context_tokens, physical_cores, saved_bytes
 from daemon.engine.llama.protocol import WorkerSettings
-from daemon.engine.llama.slots import SIDE_SLOTS
 from daemon.engine.upstream import UpstreamEngine
 from daemon.model_files import read_model
 from daemon.models import model_id, resolve_model

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from daemon.engine.llama.arena import Arena
 from daemon.engine.llama.batch import Row
+from daemon.engine.llama.cache.arena import Arena
 from daemon.engine.llama.model import MIN_PIECE, LlamaModel, LoRAHandle
 from daemon.engine.llama.protocol import WorkerSettings
 from daemon.gguf import read_header

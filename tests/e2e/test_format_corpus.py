@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from daemon.engine.llama.chat.template import ChatTemplate, Conversation
 from daemon.engine.llama.formats.families import OURS, format_of
-from daemon.engine.llama.template import ChatTemplate, Conversation
 from daemon.records import JSONObject
 from tests.e2e.llama_source import llama_source
 from tests.engine.replies import read_reply, tool

@@ -10,13 +10,13 @@ import pytest
 
 from daemon.engine.base import Priority
 from daemon.engine.llama.batch import Row
+from daemon.engine.llama.cache.slots import SIDE_SLOTS
 from daemon.engine.llama.loras import LoadedLoRAs
 from daemon.engine.llama.model import LlamaModel
 from daemon.engine.llama.protocol import WorkerSettings
 from daemon.engine.llama.sampling import log_softmax
 from daemon.engine.llama.scheduler import Scheduler
 from daemon.engine.llama.sequence import Sequence
-from daemon.engine.llama.slots import SIDE_SLOTS
 from tests.engine.jobs import greedy
 from tests.engine.scheduling import SteadyPace
 from tests.engine.tiny_models import TOKENS, write_tiny_model

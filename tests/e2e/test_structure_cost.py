@@ -10,10 +10,10 @@ import psutil
 import pytest
 from llama_cpp import llama_cpp as native
 
-from daemon.engine.llama.constraint import Constraint
 from daemon.engine.llama.formats.hermes import HermesFormat
 from daemon.engine.llama.protocol import GenerateCall
-from daemon.engine.llama.structure import Structures
+from daemon.engine.llama.structure.constraint import Constraint
+from daemon.engine.llama.structure.structure import Structures
 from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.errors import BadRequest
 from daemon.models import embedded_model

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from daemon.engine.llama.chat.renderer import Limits, Renderer, TemplateSource
+from daemon.engine.llama.chat.template import ChatTemplate, Conversation
 from daemon.engine.llama.formats.families import format_of
-from daemon.engine.llama.renderer import Limits, Renderer, TemplateSource
-from daemon.engine.llama.template import ChatTemplate, Conversation
 from daemon.errors import BadRequest
 from daemon.records import JSONObject
 from tests.e2e.llama_source import llama_source

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from llama_cpp import llama_cpp as native
 
+from daemon.engine.llama.chat.prompts import STACK_BYTES, Prompts
+from daemon.engine.llama.chat.template import ChatTemplate, Conversation
 from daemon.engine.llama.formats.families import format_of
-from daemon.engine.llama.prompts import STACK_BYTES, Prompts
-from daemon.engine.llama.template import ChatTemplate, Conversation
 from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.errors import Unsupported
 from daemon.records import JSONObject

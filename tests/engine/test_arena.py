@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.engine.llama.arena import Arena, Block
+from daemon.engine.llama.cache.arena import Arena, Block
 from daemon.errors import EngineError
 
 LIMIT = 4096

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.engine.llama.template import ChatTemplate, Conversation
-from daemon.engine.llama.tool_prompt import call_text, tool_prompt
+from daemon.engine.llama.chat.template import ChatTemplate, Conversation
+from daemon.engine.llama.chat.tool_prompt import call_text, tool_prompt
 from daemon.errors import BadRequest
 from daemon.records import JSONObject
 from tests.engine import templates

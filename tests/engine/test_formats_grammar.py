@@ -12,7 +12,7 @@ from llguidance import LLMatcher, LLTokenizer
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
 from daemon.engine.llama.formats.families import FORMATS
-from daemon.engine.llama.json_schema import prepared
+from daemon.engine.llama.structure.json_schema import prepared
 from daemon.records import JSONObject
 from tests.engine.replies import read_reply
 

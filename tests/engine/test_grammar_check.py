@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from daemon.engine.llama.grammar_check import GrammarCheck
+from daemon.engine.llama.structure.grammar_check import GrammarCheck
 from tests.engine.walker import held
 
 

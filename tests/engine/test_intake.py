@@ -11,13 +11,13 @@ from typing import cast
 import pytest
 
 from daemon.engine.base import Priority
-from daemon.engine.llama.control_text import Piece
+from daemon.engine.llama.chat.control_text import Piece
+from daemon.engine.llama.chat.prompts import Prompts
+from daemon.engine.llama.chat.template import Conversation
 from daemon.engine.llama.formats.families import format_of
 from daemon.engine.llama.intake import Cancel, Command, Intake, Stop, Submit
 from daemon.engine.llama.loras import LoadedLoRAs
-from daemon.engine.llama.prompts import Prompts
-from daemon.engine.llama.structure import Structures
-from daemon.engine.llama.template import Conversation
+from daemon.engine.llama.structure.structure import Structures
 from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.errors import BadRequest
 from daemon.gguf import GGUFHeader

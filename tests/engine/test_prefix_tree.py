@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.engine.llama.prefix_tree import PrefixTree
-from daemon.engine.llama.slots import common_prefix
+from daemon.engine.llama.cache.prefix_tree import PrefixTree
+from daemon.engine.llama.cache.slots import common_prefix
 
 TOKENS = st.lists(st.integers(0, 2), max_size=8)
 CHANGES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from([None, "lora"]), TOKENS | st.none()), max_size=25)

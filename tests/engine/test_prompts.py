@@ -6,11 +6,11 @@ from datetime import date
 
 import pytest
 
-from daemon.engine.llama.control_text import Piece
+from daemon.engine.llama.chat.control_text import Piece
+from daemon.engine.llama.chat.prompts import Prompts
+from daemon.engine.llama.chat.template import Conversation, TooLong
 from daemon.engine.llama.formats.base import ToolFormat
 from daemon.engine.llama.formats.families import OURS, format_of
-from daemon.engine.llama.prompts import Prompts
-from daemon.engine.llama.template import Conversation, TooLong
 from daemon.engine.llama.vocabulary import FillTokens
 from daemon.errors import BadRequest, ContextOverflow, Unsupported
 from daemon.records import JSONObject

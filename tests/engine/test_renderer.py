@@ -9,8 +9,8 @@ from datetime import date
 
 import pytest
 
-from daemon.engine.llama.renderer import Limits, Renderer, TemplateSource
-from daemon.engine.llama.template import Conversation
+from daemon.engine.llama.chat.renderer import Limits, Renderer, TemplateSource
+from daemon.engine.llama.chat.template import Conversation
 from daemon.errors import BadRequest, DataError
 from daemon.records import JSONObject
 from tests.engine.templates import HOSTILE, HOSTILE_SOURCE

@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.engine.llama.slots import Holder, Slots, common_prefix
+from daemon.engine.llama.cache.slots import Holder, Slots, common_prefix
 
 TOKENS = st.lists(st.integers(0, 2), max_size=12)
 

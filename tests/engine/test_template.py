@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.engine.llama.control_text import Piece, pattern
-from daemon.engine.llama.template import ChatTemplate, Conversation, TooLong, check_values
+from daemon.engine.llama.chat.control_text import Piece, pattern
+from daemon.engine.llama.chat.template import ChatTemplate, Conversation, TooLong, check_values
 from daemon.errors import BadRequest, DataError
 from daemon.records import JSONObject
 from tests.engine import templates

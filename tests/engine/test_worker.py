@@ -8,13 +8,13 @@ from typing import cast
 import pytest
 
 from daemon.engine.base import Priority
+from daemon.engine.llama.chat.prompts import Prompts
 from daemon.engine.llama.fair_queue import QUEUE_LIMIT
 from daemon.engine.llama.intake import Cancel, Command, Intake, Stop, Submit
 from daemon.engine.llama.loras import LoadedLoRAs
 from daemon.engine.llama.pace import Pace
-from daemon.engine.llama.prompts import Prompts
 from daemon.engine.llama.scheduler import Scheduler
-from daemon.engine.llama.structure import Structures
+from daemon.engine.llama.structure.structure import Structures
 from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.engine.llama.worker import Worker
 from daemon.gguf import GGUFHeader

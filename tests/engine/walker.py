@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 from llguidance import LLTokenizer
 
-from daemon.engine.llama.constraint import Constraint
 from daemon.engine.llama.formats.hermes import HermesFormat
-from daemon.engine.llama.grammar_check import GrammarCheck
 from daemon.engine.llama.protocol import GenerateCall
-from daemon.engine.llama.structure import Structures
+from daemon.engine.llama.structure.constraint import Constraint
+from daemon.engine.llama.structure.grammar_check import GrammarCheck
+from daemon.engine.llama.structure.structure import Structures
 from daemon.records import JSON, JSONObject
 
 BYTES = LLTokenizer("byte")

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daemon.engine.llama.batch import Row
+from daemon.engine.llama.cache.saved_states import States
 from daemon.engine.llama.loras import LoadedLoRAs
 from daemon.engine.llama.messages import delta_message
 from daemon.engine.llama.model import MIN_PIECE, LoRAHandle
 from daemon.engine.llama.pace import Pace
 from daemon.engine.llama.protocol import error_to_json
 from daemon.engine.llama.sampling import log_softmax
-from daemon.engine.llama.saved_states import States
 from daemon.engine.llama.sequence import Embedding, Job, Score, Sequence
 from daemon.errors import ReefError
 from daemon.records import JSONObject

@@ -19,11 +19,11 @@ from pydantic import ValidationError
 
 from daemon.child_main import send
 from daemon.engine.base import Priority
+from daemon.engine.llama.chat.prompts import STACK_BYTES, Prompt, Prompts
 from daemon.engine.llama.formats.base import Parser
 from daemon.engine.llama.formats.plain import PlainParser
 from daemon.engine.llama.lora_file import check_lora_file
 from daemon.engine.llama.loras import LoadedLoRAs
-from daemon.engine.llama.prompts import STACK_BYTES, Prompt, Prompts
 from daemon.engine.llama.protocol import (
     EmbedCall,
     GenerateCall,
@@ -39,7 +39,7 @@ from daemon.engine.llama.protocol import (
 from daemon.engine.llama.reply import ReplyText
 from daemon.engine.llama.sampling import Sampler, check_sampling
 from daemon.engine.llama.sequence import POOLING, Embedding, Job, Score, Sequence
-from daemon.engine.llama.structure import Structures
+from daemon.engine.llama.structure.structure import Structures
 from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.errors import BadRequest, EngineError, ReefError, Unsupported
 from daemon.gguf import GGUFHeader

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from daemon.engine.llama.cache.slots import SIDE_SLOTS
 from daemon.engine.llama.machine import available_bytes, cache_bytes_per_token
 from daemon.engine.llama.protocol import WorkerSettings
-from daemon.engine.llama.slots import SIDE_SLOTS
 from daemon.errors import Unsupported
 from daemon.gguf import GGUFHeader
 

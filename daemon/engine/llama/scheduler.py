@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterable
 
 from daemon.engine.base import Priority
-from daemon.engine.llama.cache_misses import Conversations
+from daemon.engine.llama.cache.cache_misses import Conversations
+from daemon.engine.llama.cache.prefix_cache import PrefixCache
 from daemon.engine.llama.computer import Computer, Decoder, Tokens
 from daemon.engine.llama.fair_queue import QUEUE_LIMIT, FairQueue
 from daemon.engine.llama.loras import LoadedLoRAs
 from daemon.engine.llama.pace import Pace
-from daemon.engine.llama.prefix_cache import PrefixCache
 from daemon.engine.llama.sequence import Job, Sequence
 from daemon.engine.llama.side_lane import PRIORITIES, SideLane
 from daemon.engine.llama.turns import Turns

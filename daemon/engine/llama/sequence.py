@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daemon.engine.base import Delta, Priority
+from daemon.engine.llama.cache.slots import Slot
 from daemon.engine.llama.reply import ReplyText
 from daemon.engine.llama.sampling import Choice, Sampler
-from daemon.engine.llama.slots import Slot
 from daemon.records import JSON, JSONObject
 
 POOLING = {1: "mean", 2: "first", 3: "last"}

@@ -7,10 +7,10 @@ exactly, whatever ran before or runs beside it.
 from __future__ import annotations
 
 from daemon.engine.base import Priority
+from daemon.engine.llama.cache.saved_states import States
+from daemon.engine.llama.cache.slots import SIDE_SLOTS, Slots
 from daemon.engine.llama.model import MIN_PIECE
-from daemon.engine.llama.saved_states import States
 from daemon.engine.llama.sequence import Job
-from daemon.engine.llama.slots import SIDE_SLOTS, Slots
 
 PRIORITIES = (Priority.EVALUATION, Priority.RUN)
 """In the order in which they go; there is a slot for each."""

@@ -11,18 +11,18 @@ from queue import SimpleQueue
 from llama_cpp import llama_cpp as native
 
 from daemon.child_main import prepare, read_messages, send, send_all
+from daemon.engine.llama.cache.slots import SIDE_SLOTS
+from daemon.engine.llama.chat.prompts import Prompts
+from daemon.engine.llama.chat.renderer import Renderer, TemplateSource
 from daemon.engine.llama.formats.families import OURS, format_of
 from daemon.engine.llama.intake import Cancel, Command, Intake, Load, Stop, Submit, Unload
 from daemon.engine.llama.loras import LoadedLoRAs
 from daemon.engine.llama.model import LlamaModel
 from daemon.engine.llama.pace import Pace
-from daemon.engine.llama.prompts import Prompts
 from daemon.engine.llama.protocol import WorkerSettings, error_to_json
-from daemon.engine.llama.renderer import Renderer, TemplateSource
 from daemon.engine.llama.scheduler import Scheduler
 from daemon.engine.llama.sequence import POOLING
-from daemon.engine.llama.slots import SIDE_SLOTS
-from daemon.engine.llama.structure import Structures
+from daemon.engine.llama.structure.structure import Structures
 from daemon.errors import ReefError
 from daemon.gguf import read_header
 from daemon.records import JSONObject

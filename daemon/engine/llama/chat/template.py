@@ -10,12 +10,12 @@ from datetime import date
 import jinja2
 import jinja2.meta
 
-from daemon.engine.llama.control_text import Hidden, Piece, pattern
-from daemon.engine.llama.conversation import arrange
-from daemon.engine.llama.template_sandbox import Refused, clock, environment
-from daemon.engine.llama.template_traits import CannotRender, role_words, traits_of
-from daemon.engine.llama.tool_messages import described
-from daemon.engine.llama.traits import Traits
+from daemon.engine.llama.chat.control_text import Hidden, Piece, pattern
+from daemon.engine.llama.chat.conversation import arrange
+from daemon.engine.llama.chat.template_sandbox import Refused, clock, environment
+from daemon.engine.llama.chat.template_traits import CannotRender, role_words, traits_of
+from daemon.engine.llama.chat.tool_messages import described
+from daemon.engine.llama.chat.traits import Traits
 from daemon.errors import BadRequest, DataError
 from daemon.records import JSON, JSONObject
 

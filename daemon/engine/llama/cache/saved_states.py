@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from daemon.engine.llama.arena import Arena, Block
-from daemon.engine.llama.prefix_tree import PrefixTree
-from daemon.engine.llama.slots import Holder, Slot
+from daemon.engine.llama.cache.arena import Arena, Block
+from daemon.engine.llama.cache.prefix_tree import PrefixTree
+from daemon.engine.llama.cache.slots import Holder, Slot
 
 
 class States(Protocol):

@@ -6,10 +6,10 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 
+from daemon.engine.llama.cache.slots import common_prefix
 from daemon.engine.llama.model import MIN_PIECE
 from daemon.engine.llama.pace import WORTHWHILE
 from daemon.engine.llama.sequence import Sequence
-from daemon.engine.llama.slots import common_prefix
 
 _SESSIONS = 128
 _THREADS = 3  # conversations of one session, such as the main one and the asides for titles and summaries

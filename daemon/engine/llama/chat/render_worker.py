@@ -1,4 +1,4 @@
-"""The process that runs the chat template: `python -P -m daemon.engine.llama.render_worker`, started by `renderer`.
+"""The process that runs the chat template: `python -P -m daemon.engine.llama.chat.render_worker`, started by `renderer`.
 
 A template is a program that came with a model. Here it may loop or allocate for ever: the kernel ends the process at its limits, and
 no other request, nor the thread that computes tokens, has waited for it. It opens no file and starts no process either.
@@ -10,8 +10,8 @@ import sys
 from datetime import date
 
 from daemon.child_main import prepare, read_messages, send
+from daemon.engine.llama.chat.template import ChatTemplate, Conversation, TooLong, check_values
 from daemon.engine.llama.confined_main import OUT_OF_MEMORY, confine, limit_time
-from daemon.engine.llama.template import ChatTemplate, Conversation, TooLong, check_values
 from daemon.errors import BadRequest, DataError, ReefError
 from daemon.records import JSON, JSONObject
 

@@ -1,4 +1,4 @@
-"""The process that tries grammars first: `python -P -m daemon.engine.llama.grammar_worker`, started by `grammar_check`.
+"""The process that tries grammars first: `python -P -m daemon.engine.llama.structure.grammar_worker`, started by `grammar_check`.
 
 A schema is a program for the library that compiles it, and some make it compute for ever. Here it may.
 """
@@ -11,7 +11,7 @@ from llguidance import LLMatcher, LLTokenizer
 
 from daemon.child_main import prepare, read_messages, send
 from daemon.engine.llama.confined_main import OUT_OF_MEMORY, confine, limit_time
-from daemon.engine.llama.grammar_limits import grammar_limits
+from daemon.engine.llama.structure.grammar_limits import grammar_limits
 
 _MEMORY_BYTES = 1 << 30  # of address space
 

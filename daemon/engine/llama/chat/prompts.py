@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Protocol
 
-from daemon.engine.llama.control_text import Piece
+from daemon.engine.llama.chat.control_text import Piece
+from daemon.engine.llama.chat.template import Conversation, TooLong
 from daemon.engine.llama.formats.base import ToolFormat
 from daemon.engine.llama.formats.families import OURS
-from daemon.engine.llama.template import Conversation, TooLong
 from daemon.engine.llama.vocabulary import FillTokens
 from daemon.errors import BadRequest, ContextOverflow, Unsupported
 from daemon.records import JSON, JSONObject

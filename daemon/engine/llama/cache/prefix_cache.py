@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 
+from daemon.engine.llama.cache.prefix_tree import PrefixTree
+from daemon.engine.llama.cache.saved_states import Saved, SavedStates, States, Tree
+from daemon.engine.llama.cache.slots import Slot
 from daemon.engine.llama.model import MIN_PIECE
 from daemon.engine.llama.pace import WORTHWHILE, Pace
-from daemon.engine.llama.prefix_tree import PrefixTree
-from daemon.engine.llama.saved_states import Saved, SavedStates, States, Tree
 from daemon.engine.llama.sequence import Job
-from daemon.engine.llama.slots import Slot
 
 
 class PrefixCache:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from daemon.engine.llama.slots import common_prefix
+from daemon.engine.llama.cache.slots import common_prefix
 
 H = TypeVar("H")
 

@@ -6,9 +6,9 @@ import hashlib
 import json
 
 from daemon import json_text
-from daemon.engine.llama.call_style import calls_text
-from daemon.engine.llama.tool_prompt import result_text
-from daemon.engine.llama.traits import Traits
+from daemon.engine.llama.chat.call_style import calls_text
+from daemon.engine.llama.chat.tool_prompt import result_text
+from daemon.engine.llama.chat.traits import Traits
 from daemon.records import JSON, JSONObject
 
 IS_RESULT = "result"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from daemon.engine.llama.tool_messages import (
+from daemon.engine.llama.chat.tool_messages import (
     IS_RESULT,
     apart,
     as_text,
@@ -19,8 +19,8 @@ from daemon.engine.llama.tool_messages import (
     orphans_as_text,
     short_id,
 )
-from daemon.engine.llama.tool_prompt import tool_prompt
-from daemon.engine.llama.traits import Traits
+from daemon.engine.llama.chat.tool_prompt import tool_prompt
+from daemon.engine.llama.chat.traits import Traits
 from daemon.records import JSON, JSONObject
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")  # what clients call it

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from daemon.engine.llama.chat.control_text import Piece
+from daemon.engine.llama.chat.template import Conversation, TooLong
 from daemon.engine.llama.confined import ConfinedProcess, Ended
-from daemon.engine.llama.control_text import Piece
-from daemon.engine.llama.template import Conversation, TooLong
 from daemon.errors import BadRequest, DataError, EngineError
 from daemon.records import JSONObject
 
-_MODULE = "daemon.engine.llama.render_worker"
+_MODULE = "daemon.engine.llama.chat.render_worker"
 
 
 @dataclass(frozen=True, slots=True)

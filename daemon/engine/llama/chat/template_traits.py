@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from daemon.engine.llama.call_style import style_of
-from daemon.engine.llama.conversation import arrange
-from daemon.engine.llama.traits import Traits
+from daemon.engine.llama.chat.call_style import style_of
+from daemon.engine.llama.chat.conversation import arrange
+from daemon.engine.llama.chat.traits import Traits
 from daemon.records import JSONObject
 
 Run: TypeAlias = Callable[[list[JSONObject], list[JSONObject], Traits], str]

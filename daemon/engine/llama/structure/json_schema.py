@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from daemon.engine.llama.schema_narrowing import ANYTHING, joined, narrowed
-from daemon.engine.llama.schema_places import SameValue
-from daemon.engine.llama.schema_text import FORMATS, PATTERNS, REFUSED_FORMATS, translated
-from daemon.engine.llama.schema_unions import exclude_each_other
-from daemon.engine.llama.schema_values import LONGEST_TEXT, bounds, constant, count, deeper_than, names, refused, types
+from daemon.engine.llama.structure.schema_narrowing import ANYTHING, joined, narrowed
+from daemon.engine.llama.structure.schema_places import SameValue
+from daemon.engine.llama.structure.schema_text import FORMATS, PATTERNS, REFUSED_FORMATS, translated
+from daemon.engine.llama.structure.schema_unions import exclude_each_other
+from daemon.engine.llama.structure.schema_values import LONGEST_TEXT, bounds, constant, count, deeper_than, names, refused, types
 from daemon.errors import BadRequest
 from daemon.records import JSON, JSONObject
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from daemon.engine.llama.schema_values import EXACT
+from daemon.engine.llama.structure.schema_values import EXACT
 from daemon.records import JSON, JSONObject
 
 _ANY = "#/$defs/any"

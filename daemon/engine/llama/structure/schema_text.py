@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from daemon.engine.llama.schema_values import refused
+from daemon.engine.llama.structure.schema_values import refused
 
 _YEAR = r"(?:[1-9]\d{3}|0[1-9]\d{2}|00[1-9]\d|000[1-9])"
 _LEAP_YEAR = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"

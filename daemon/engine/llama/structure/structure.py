@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from llama_cpp import llama_cpp as native
 from llguidance import LLMatcher, LLTokenizer
 
-from daemon.engine.llama.constraint import Constraint
 from daemon.engine.llama.formats.base import ToolFormat
-from daemon.engine.llama.grammar_check import GrammarCheck
-from daemon.engine.llama.grammar_limits import grammar_limits
-from daemon.engine.llama.json_schema import parts, prepared
 from daemon.engine.llama.protocol import GenerateCall
-from daemon.engine.llama.schema_values import refused
-from daemon.engine.llama.tool_choice import allowed_tools, forced
+from daemon.engine.llama.structure.constraint import Constraint
+from daemon.engine.llama.structure.grammar_check import GrammarCheck
+from daemon.engine.llama.structure.grammar_limits import grammar_limits
+from daemon.engine.llama.structure.json_schema import parts, prepared
+from daemon.engine.llama.structure.schema_values import refused
+from daemon.engine.llama.structure.tool_choice import allowed_tools, forced
 from daemon.engine.llama.vocabulary import Vocabulary
 from daemon.errors import BadRequest
 from daemon.records import JSON, JSONObject

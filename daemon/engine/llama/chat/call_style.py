@@ -7,7 +7,7 @@ import json
 import re
 
 from daemon import json_text
-from daemon.engine.llama.tool_prompt import call_text
+from daemon.engine.llama.chat.tool_prompt import call_text
 from daemon.records import JSON, JSONObject
 
 _KEYWORD = re.compile(r"[^\W\d]\w*")

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from daemon.engine.llama.confined import ConfinedProcess, Ended
 from daemon.errors import EngineError
 
-_MODULE = "daemon.engine.llama.grammar_worker"
+_MODULE = "daemon.engine.llama.structure.grammar_worker"
 _REMEMBERED = 256
 
 
