@@ -33,7 +33,7 @@ def test_a_grammar_that_compiled_once_is_not_tried_again(monkeypatch: pytest.Mon
     check = GrammarCheck()
     assert check.fault(_grammar({"type": "string"})) == ""
     check.close()
-    monkeypatch.setattr("daemon.engine.llama.grammar_check._MODULE", "no.such.module")
+    monkeypatch.setattr("daemon.engine.llama.structure.grammar_check._MODULE", "no.such.module")
     assert check.fault(_grammar({"type": "string"})) == ""
 
 

@@ -112,7 +112,7 @@ def test_a_prompt_that_cannot_fit_is_refused_unsplit() -> None:
 
 
 def test_a_huge_text_is_split_in_parts_at_the_ends_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daemon.engine.llama.prompts._PART_CHARACTERS", 64)
+    monkeypatch.setattr("daemon.engine.llama.chat.prompts._PART_CHARACTERS", 64)
     words = Bytes()
     text = "a line of text\n" * 20 + "x" * 300
     prompt = prompts(Pieces((text, True)), 1000, words).of_conversation(USER, [])
