@@ -47,6 +47,19 @@ def test_a_new_lora_is_read_and_says_its_first_token_whoever_has_the_turn(schedu
     scheduling.run()
 
 
+def test_streams_are_computed_in_the_order_of_their_slots_whatever_order_they_came_in() -> None:
+    """llama.cpp makes one pass over the weights for neighbouring slots in ascending order, and several for any other order."""
+    scheduling = Scheduling(streams=3)
+    for number in (0, 1, 2):
+        scheduling.ask(prompt(number, 80), 40)
+    scheduling.run()
+    for number in (2, 0, 1):
+        scheduling.ask(prompt(number, 80), 40)
+    scheduling.run()
+    together = [[row.slot for row in rows] for rows, _ in scheduling.model.calls if len({row.slot for row in rows}) == 3]
+    assert together and all(slots == [0, 1, 2] for slots in together)
+
+
 def test_a_long_prompt_is_read_between_the_steps_of_a_running_stream(scheduling: Scheduling) -> None:
     scheduling.ask(prompt(0), 200)
     scheduling.step()

@@ -49,7 +49,8 @@ class Computer:
 
     def advance(self, jobs: Rows[Sequence]) -> list[JSONObject]:
         """One token for each of these sequences of one LoRA, which have read their prompts."""
-        seated = [(job, job.slot) for job in jobs if job.slot is not None]
+        # By slot: llama.cpp computes only neighbours in ascending order together, and anything else in several passes over the weights.
+        seated = sorted(((job, job.slot) for job in jobs if job.slot is not None), key=lambda pair: pair[1].index)
         rows = [Row(job.completion[-1], len(slot.cells), slot.index, True) for job, slot in seated]
         began = time.perf_counter()
         try:
