@@ -13,6 +13,7 @@ from benchmarks.engine_tools import (
     ask,
     endless,
     engine_of,
+    filler,
     filler_of,
     quantile,
     settle,
@@ -76,14 +77,13 @@ async def one_stream(options: Options) -> list[Row]:
 async def several_streams(options: Options) -> list[Row]:
     """4 and 8 streams, at about 100 and 1,500 tokens of context each."""
     rows = []
-    async with engine_of(options, "several", context=2048, streams=8) as engine:
-        bare = BareLoop(embedded_model(), physical_cores(), thread_settings(engine))
-        try:
-            for depth in (100, 1500):
-                for streams in (4, 8):
-                    rows.append(await _several(engine, bare, streams, depth, options))
-        finally:
-            bare.close()
+    for streams in (4, 8):
+        async with engine_of(options, f"streams-{streams}", context=2048, streams=streams) as engine:
+            bare = BareLoop(embedded_model(), physical_cores(), thread_settings(engine))
+            try:
+                rows += [await _several(engine, bare, streams, depth, options) for depth in (100, 1500)]
+            finally:
+                bare.close()
     return rows
 
 
@@ -91,7 +91,8 @@ async def _several(engine: LlamaEngine, bare: BareLoop, streams: int, wanted: in
     steps, rounds = (24, 1) if options.quick else (64 if wanted < 1000 else 40, 3)
     text = await filler_of(engine, wanted - 55)
     prompts = [f"{text}\n\nThis is chapter {number}." for number in range(streams)]
-    warm = await _run(engine, prompts, 2)
+    for _ in range(2):  # until each prompt has a slot that holds it: what is measured begins together
+        warm = await _run(engine, prompts, steps)
     depth = max(reply.finished.usage.prompt_tokens for reply in warm if reply.finished)
     ours: list[float] = []
     theirs: dict[str, list[float]] = {layout: [] for layout in LAYOUTS[:2]}
@@ -129,7 +130,8 @@ async def gaps_while_reading(options: Options) -> list[Row]:
         newcomer = await filler_of(engine, wanted - 40, "Read this.")
         streams = [Reply(0.0) for _ in range(4)]
         tasks = [
-            asyncio.create_task(ask(engine, user(f"{number}. A story.{_ASK}"), 4000, sampling=sampling, reply=reply))
+            # A text on one line: of a chat reply line breaks are held back until it is clear what follows them, and that is no gap.
+            asyncio.create_task(ask(engine, (), 4000, sampling=sampling, text=filler(2 + number), reply=reply))
             for number, reply in enumerate(streams)
         ]
         try:

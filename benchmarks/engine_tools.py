@@ -123,10 +123,11 @@ async def ask(
     sampling: Sampling | None = None,
     lora: LoRA | None = None,
     session: str = "",
+    text: str | None = None,
     reply: Reply | None = None,
 ) -> Reply:
-    """One reply, with the time of each of its pieces. `reply`: one to fill, for who looks on."""
-    request = GenerateRequest(messages, sampling or Sampling(temperature=0.0), max_tokens=max_tokens, lora=lora, session=session)
+    """One reply, with the time of each of its pieces. `text` is gone on with instead of messages; `reply` is filled, for who looks on."""
+    request = GenerateRequest(messages, sampling or Sampling(temperature=0.0), max_tokens=max_tokens, text=text, lora=lora, session=session)
     reply = reply or Reply(0.0)
     reply.asked_at = time.perf_counter()
     async for event in engine.generate(request):
