@@ -106,6 +106,8 @@ def test_a_prompt_that_cannot_fit_is_refused_unsplit() -> None:
     words = Bytes()
     with pytest.raises(ContextOverflow, match="at least 200 tokens"):
         prompts(Pieces(("a" * 1000, True)), words=words).of_conversation(USER, TOOL)
+    with pytest.raises(ContextOverflow, match="maximum context length is 100 tokens, however you requested at least 101 tokens"):
+        prompts(Pieces(("a" * 501, True)), words=words).of_conversation(USER, [])
     with pytest.raises(ContextOverflow, match="at least"):
         prompts(Pieces(*[("<end>", False), ("", True)] * 150), 140, words=words).of_conversation(USER, [])
     assert words.longest == 0

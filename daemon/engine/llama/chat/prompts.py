@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -105,8 +106,7 @@ class Prompts:
         try:
             pieces = self._renderer.render(conversation)
         except TooLong as error:
-            self._fits_characters(error.characters)
-            raise BadRequest("The model's chat template makes too long a prompt of this conversation.", param="messages") from error
+            raise self._overflow(self._least_tokens(error.characters), "at least ", "messages") from error
         format = OURS if tools and not self._renderer.knows_tools else self._own_format
         tokens = self._split(pieces)
         if not tokens:
@@ -152,14 +152,20 @@ class Prompts:
     def fits(self, wanted: int, words: str = "", param: str = "messages") -> None:
         """Raises ContextOverflow if so many tokens do not fit the window."""
         if wanted > self._context_tokens:
-            raise ContextOverflow(
-                f"This model's maximum context length is {self._context_tokens} tokens, however you requested {words}{wanted} tokens.",
-                "Shorten the conversation, or raise engine.context.",
-                param=param,
-            )
+            raise self._overflow(wanted, words, param)
+
+    def _overflow(self, wanted: int, words: str, param: str) -> ContextOverflow:
+        return ContextOverflow(
+            f"This model's maximum context length is {self._context_tokens} tokens, however you requested {words}{wanted} tokens.",
+            "Shorten the conversation, or raise engine.context.",
+            param=param,
+        )
 
     def _fits_characters(self, characters: int, param: str = "messages") -> None:
-        self.fits(characters // self._words.longest_piece_bytes, "at least ", param)
+        self.fits(self._least_tokens(characters), "at least ", param)
+
+    def _least_tokens(self, characters: int) -> int:
+        return math.ceil(characters / self._words.longest_piece_bytes)
 
     def _split(self, pieces: list[Piece], *, begin: bool = True, param: str = "messages") -> list[int]:
         """The tokens; ends early where they are too many. `begin`: with the begin-of-text token, where the model wants one."""
