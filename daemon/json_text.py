@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 
 from daemon.records import JSON
 
 MAX_DEPTH = 100
 """Arrays and objects inside one another. Tool schemas need about twenty."""
+
+
+class _NoNumber(ValueError):
+    """What is written as a number, and is none that can be read."""
 
 
 def parse(text: str | bytes) -> JSON:
@@ -22,6 +27,10 @@ def parse(text: str | bytes) -> JSON:
         value: JSON = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:
         raise _too_deep() from None
+    except (json.JSONDecodeError, UnicodeDecodeError, _NoNumber):
+        raise
+    except ValueError:  # from `int`, which would name a setting of Python
+        raise _NoNumber(f"a number has more than {sys.get_int_max_str_digits()} digits") from None
     if _is_deeper(value):
         raise _too_deep()
     return value
@@ -44,9 +53,9 @@ def _too_deep() -> ValueError:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text[:40]} is too large a number")
+        raise _NoNumber(f"{text[:40]} is too large a number")
     return number
 
 
 def _refuse(name: str) -> JSON:
-    raise ValueError(f"{name} is no JSON number")
+    raise _NoNumber(f"{name} is no JSON number")

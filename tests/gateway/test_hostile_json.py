@@ -28,6 +28,11 @@ def test_what_later_code_could_not_walk_or_write_is_refused(text: str) -> None:
         json_text.parse(text)
 
 
+def test_a_number_of_too_many_digits_is_told_without_words_of_python() -> None:
+    with pytest.raises(ValueError, match=r"^a number has more than \d+ digits$"):
+        json_text.parse('{"seed": ' + "9" * 100_000 + "}")
+
+
 def test_what_people_send_is_read() -> None:
     assert json_text.parse(deep(100)) is not None
     assert json_text.parse('{"a": [1, -2.5e-3, "x", null, true]}') == {"a": [1, -0.0025, "x", None, True]}
