@@ -34,10 +34,13 @@ def base() -> GGUFHeader:
     return read_header(embedded_model())
 
 
+def _settings() -> WorkerSettings:
+    return WorkerSettings(model=embedded_model(), context_tokens=512, streams=3, threads=1, gpu_layers=0, cache_bytes=64 << 20)
+
+
 @pytest.fixture
 async def engine(base: GGUFHeader, tmp_path: Path) -> AsyncIterator[LlamaEngine]:
-    settings = WorkerSettings(model=embedded_model(), context_tokens=512, streams=3, threads=1, gpu_layers=0, cache_bytes=64 << 20)
-    llama = LlamaEngine(settings, base, "embedded", tmp_path / "engine.log")
+    llama = LlamaEngine(_settings(), base, "embedded", tmp_path / "engine.log")
     await llama.start()
     yield llama
     await llama.stop()
@@ -71,6 +74,31 @@ class TestLlamaEngine(EngineContract):
                 if len(seen) < 8:
                     await engine.load_lora(lora)
         assert seen == whole
+
+    async def test_a_lora_swapped_in_beside_streams_answers_as_after_a_cold_start_with_it(
+        self, engine: LlamaEngine, lora: LoRA, base: GGUFHeader, tmp_path: Path
+    ) -> None:
+        other = write_random_lora(tmp_path / "other.gguf", base, seed=2, strength=0.05)
+        ends = [(token, -100.0) for text in ("<|im_end|>", "<|endoftext|>") for token in await engine.tokenize(text, special=True)]
+        endless = GenerateRequest(user("Count."), Sampling(temperature=0, logit_bias=tuple(ends)))
+        beside = [asyncio.create_task(collect(engine, replace(endless, lora=which))) for which in (None, other)]
+        while engine.stats.active < len(beside):  # noqa: ASYNC110 -- nothing says when
+            await asyncio.sleep(0.01)
+        await engine.load_lora(lora)
+        swapped = await collect(engine, request(LONG, max_tokens=16, lora=lora))
+        assert not any(stream.done() for stream in beside)
+        for stream in beside:
+            stream.cancel()
+        await asyncio.wait(beside)
+        fresh = LlamaEngine(_settings(), base, "embedded", tmp_path / "fresh.log")
+        await fresh.start()
+        try:
+            cold = await collect(fresh, request(LONG, max_tokens=16, lora=lora))
+            plain = await collect(fresh, request(LONG, max_tokens=16))
+        finally:
+            await fresh.stop()
+        assert swapped[0] == cold[0]
+        assert swapped[1].tokens == cold[1].tokens != plain[1].tokens
 
     async def test_a_continued_conversation_reuses_its_beginning_but_never_across_loras(self, engine: LlamaEngine, lora: LoRA) -> None:
         reply, first = await collect(engine, request(LONG))

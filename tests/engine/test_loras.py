@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -80,3 +84,22 @@ def test_a_stream_does_not_wait_for_a_file_that_is_being_read(loader: _Loader, l
     loader.may_load.set()
     reading.join(5)
     assert loras.ids == ("a", "b")
+
+
+def test_a_step_finds_its_lora_while_another_request_begins_to_use_it(loras: LoadedLoRAs) -> None:
+    def slowly(_frame: FrameType, _event: str, _argument: Any) -> Any:
+        time.sleep(0.0005)  # before each line
+        return slowly
+
+    def use() -> None:
+        sys.settrace(slowly)
+        for _ in range(20):
+            loras.acquire("a", Path("x"))
+            loras.release("a")
+
+    loras.acquire("a", Path("x"))
+    other = threading.Thread(target=use)
+    other.start()
+    while other.is_alive():
+        assert loras.handle("a") == 1
+        assert len(loras.ids) == 1

@@ -44,7 +44,8 @@ class LoadedLoRAs:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        return tuple(self._entries.copy())
+        with self._lock:
+            return tuple(self._entries)
 
     def acquire(self, lora_id: str, path: Path) -> None:
         """Count one more use; load it first if need be.
@@ -82,7 +83,10 @@ class LoadedLoRAs:
 
     def handle(self, lora_id: str | None) -> LoRAHandle | None:
         """Of one that is in use."""
-        return None if lora_id is None else self._entries[lora_id].handle
+        if lora_id is None:
+            return None
+        with self._lock:  # another use may be moving it to the end just now
+            return self._entries[lora_id].handle
 
     def sweep(self) -> list[str]:
         """Free what was let go of. Returns the ids of those that are gone: what was computed under them is of no more use."""
@@ -90,9 +94,10 @@ class LoadedLoRAs:
             return []
         with self._lock:
             dropped, self._dropped = self._dropped, []
+            gone = [lora_id for lora_id, _ in dropped if lora_id not in self._entries]
         for _, handle in dropped:
             self._loader.free_lora(handle)
-        return [lora_id for lora_id, _ in dropped if lora_id not in self._entries]
+        return gone
 
     def _use(self, lora_id: str) -> bool:
         with self._lock:
