@@ -48,6 +48,20 @@ def test_more_conversations_than_slots_all_go_on_where_they_were() -> None:
         assert all(job.cached == len(job.prompt) - 20 - 1 for job in jobs)
 
 
+def test_of_slots_that_cost_the_same_one_beside_a_running_stream_is_taken() -> None:
+    """Streams in slots with a hole between them are computed in one pass over the weights each side of it."""
+    scheduling = Scheduling(streams=4)
+    jobs = [scheduling.ask(prompt(number, 100), 10 + number) for number in range(4)]
+    scheduling.run()
+    scheduling.ask(next_turn(jobs[3]), 40)
+    for _ in range(8):
+        scheduling.step()
+    scheduling.ask(prompt(50, 100), 10)
+    scheduling.run()
+    together = [[row.slot for row in rows] for rows, _ in scheduling.model.calls if len({row.slot for row in rows}) == 2]
+    assert together[-1] == [2, 3]
+
+
 def test_under_a_bound_the_oldest_goes_first() -> None:
     scheduling = Scheduling(streams=1, cache_bytes=3 * 8 * 260)
     jobs = [scheduling.ask(prompt(number, 200), 20, session=str(number)) for number in range(6)]

@@ -43,7 +43,7 @@ class PrefixCache:
         return any(not slot.busy for slot in self._slots)
 
     def seat(self, job: Job) -> bool:
-        """Give the job a free slot, where least is lost: one that it goes on with, an empty one, else the longest unused.
+        """Give the job a free slot, where least is lost: one that it goes on with, an empty one, one beside a busy one, the longest unused.
 
         Returns:
             Whether its cells were saved, which may take as long as reading a piece.
@@ -55,7 +55,14 @@ class PrefixCache:
         free = [slot for slot in self._slots if not slot.busy]
         losses = {slot: self._loss(slot, shares.get(slot, 0)) for slot in free}
         slot = min(
-            free, key=lambda slot: (losses[slot] > 0, -shares.get(slot, 0) if not losses[slot] else 0, len(slot.cells) > 0, slot.used_at)
+            free,
+            key=lambda slot: (
+                losses[slot] > 0,
+                -shares.get(slot, 0) if not losses[slot] else 0,
+                len(slot.cells) > 0,
+                self._is_apart(slot),
+                slot.used_at,
+            ),
         )
         if losses[slot]:
             self._saved.keep(slot)
@@ -119,6 +126,11 @@ class PrefixCache:
             if slot.lora_id == lora_id and not slot.busy:
                 self.empty(slot)
                 self._tree.remove(slot)
+
+    def _is_apart(self, slot: Slot) -> bool:
+        """Whether it has no busy neighbour: llama.cpp computes only neighbours in one pass. Where nothing can be saved, age counts more."""
+        beside = (other.busy for other in self._slots if abs(other.index - slot.index) == 1)
+        return self.limit_bytes > 0 and not any(beside)
 
     def _loss(self, slot: Slot, kept: int) -> int:
         """How many tokens would be lost with the slot's cells beyond `kept`; 0 if that is not worth saving them."""
