@@ -34,8 +34,8 @@ class ReplyForm(ABC):
         """The chunk that ends a choice."""
 
     @abstractmethod
-    def trailer(self, more: JSONObject) -> JSONObject:
-        """A chunk without choices that carries `more`: usage, receipts."""
+    def usage(self, usage: JSONObject) -> JSONObject:
+        """The chunk without choices that a client gets last if it has asked for usage; others may not expect one."""
 
     @abstractmethod
     def whole(self, choices: Sequence[Done], usage: Usage, reef: JSONObject) -> JSONObject:
@@ -93,6 +93,7 @@ class _ChoiceFrames(Frames):
     async def frames(self) -> AsyncGenerator[bytes, None]:
         form, found, begun = self._form, self._first, set[int]()
         records: dict[int, Inference] = {}
+        closing: JSONObject = {}
         while not self._hung_up:
             if found is None:
                 yield KEEP_ALIVE
@@ -110,16 +111,18 @@ class _ChoiceFrames(Frames):
                     yield data_frame(chunk)
                 elif isinstance(step, Done):
                     records[index] = step.inference
-                    yield data_frame(form.closing(index, step))
+                    closing = form.closing(index, step)
                     if len(records) == len(self._choices):
                         break
+                    yield data_frame(closing)
             found = await self._telling()
         if self._hung_up:
             return
         ended = [records[index] for index in range(len(self._choices))]
         if self._calls[0].include_usage:
-            yield data_frame(form.trailer({"usage": usage_object(total_usage(ended, self._calls))}))
-        yield data_frame(form.trailer({"reef": self._starter.added(ended)}))
+            yield data_frame(closing)
+            closing = form.usage(usage_object(total_usage(ended, self._calls)))
+        yield data_frame({**closing, "reef": self._starter.added(ended)})
         yield DONE
 
     async def _failure(self, failed: Failed, index: int, records: dict[int, Inference]) -> bytes:

@@ -110,8 +110,8 @@ class CompletionReply(ReplyForm):
     def closing(self, index: int, done: Done) -> JSONObject:
         return self._chunk(index, "", None, done.inference.finish_reason)
 
-    def trailer(self, more: JSONObject) -> JSONObject:
-        return {**self._head, "choices": [], **more}
+    def usage(self, usage: JSONObject) -> JSONObject:
+        return {**self._head, "choices": [], "usage": usage}
 
     def whole(self, choices: Sequence[Done], usage: Usage, reef: JSONObject) -> JSONObject:
         listed: list[JSON] = []

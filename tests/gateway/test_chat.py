@@ -43,10 +43,18 @@ async def test_stream_has_one_id_a_finish_reason_usage_and_the_receipt_before_do
         assert deltas[0]["delta"] == {"role": "assistant", "content": ""}
         assert "".join(delta["delta"].get("content", "") for delta in deltas) == "echo: tell me a longer story"
         assert [delta["finish_reason"] for delta in deltas][-1] == "stop"
-        assert frames[-2]["choices"] == [] and frames[-2]["usage"]["completion_tokens"] > 0
+        assert frames[-1]["choices"] == [] and frames[-1]["usage"]["completion_tokens"] > 0
         receipt = frames[-1]["reef"]["agent_record_id"]
         assert lines[-2:] == ["data: [DONE]", ""]
         assert daemon.services.reader.inference(receipt).status is Status.OK
+
+
+async def test_a_stream_without_usage_has_a_choice_in_every_chunk(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:  # small programs read `chunk.choices[0]` unasked
+        frames, _ = await stream(daemon, "tell me a longer story")
+        assert all(len(frame["choices"]) == 1 for frame in frames)
+        assert frames[-1]["choices"][0]["finish_reason"] == "stop"
+        assert daemon.services.reader.inference(frames[-1]["reef"]["agent_record_id"]).status is Status.OK
 
 
 async def test_tool_calls_stream_with_index_id_type_and_name_first(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ async def test_a_stream_ends_with_usage_and_the_receipt(tmp_path: Path) -> None:
         assert texts_of(frames) == {0: "echo: once upon a time"} and len({frame["id"] for frame in frames}) == 1
         assert {frame["object"] for frame in frames} == {"text_completion"}
         assert [choice["finish_reason"] for choice in choices_of(frames)][-1] == "stop"
-        usage, reef = frames[-2]["usage"], frames[-1]["reef"]
+        usage, reef = frames[-1]["usage"], frames[-1]["reef"]
         assert isinstance(usage, dict) and usage["completion_tokens"] and isinstance(reef, dict)
         assert daemon.services.reader.inference(str(reef["agent_record_id"])).status is Status.OK and lines[-2] == "data: [DONE]"
 
