@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -59,6 +60,7 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                         "started_at": services.started_at,
                     }
                 )
+                gc.freeze()  # what is here now stays: to look through it again and again would be a gap in every stream
                 scheduler = Scheduler(services.runner, services.serving, services.reader, services.runs, lambda: services.config)
                 tasks = [
                     background("Unloading LoRAs that nobody uses", sweep_forever(services.serving), services),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 import threading
 import time
@@ -145,6 +146,7 @@ def main() -> int:
             "tool_format": format.name,
         }
     )
+    gc.freeze()  # what is here now stays: to look through it again and again would be a gap in every stream
     worker.run()
     return 0
 
