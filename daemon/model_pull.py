@@ -41,7 +41,7 @@ def pull(name: str, home: Home, progress: Callable[[int, int], None], endpoint: 
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, RepositoryNotFoundError
     from tqdm import tqdm  # type: ignore[import-untyped]
 
-    repository, file = _split(name)
+    repository, file = split_name(name)
     target = home.models / Path(file).name
     staging = home.models / ".incoming" / repository.replace("/", "--")
     token = False if endpoint else None
@@ -92,8 +92,12 @@ def _verify(came: Path, sha256: str | None) -> None:
         raise
 
 
-def _split(name: str) -> tuple[str, str]:
-    """`hf:owner/repo/folder/file.gguf` → `owner/repo`, `folder/file.gguf`."""
+def split_name(name: str) -> tuple[str, str]:
+    """`hf:owner/repo/folder/file.gguf` → `owner/repo`, `folder/file.gguf`.
+
+    Raises:
+        BadRequest: it names no GGUF file on a hub, or only a part of one.
+    """
     parts = name.removeprefix("hf:").split("/")
     if len(parts) < 3 or not parts[-1].endswith(".gguf") or not all(_PART.fullmatch(part) for part in parts):
         raise BadRequest(f"{name} does not name a GGUF file on a hub.", "Write owner/repository/file.gguf.")

@@ -63,11 +63,12 @@ def resolve_model(name: str, home: Home) -> Path:
     if name == _EMBEDDED_ID or (name.endswith(".gguf") and name == embedded_file()):
         return embedded_model()
     stored = sorted(home.models.glob("*.gguf")) if home.models.is_dir() else []
-    for path in stored:  # by the name that clients send
-        if path.stem.lower() == name.lower() and path.is_file():
+    for path in stored:  # by the name that clients send, with or without the ending
+        if name.lower() in (path.stem.lower(), path.name.lower()) and path.is_file():
             return path.resolve()
     known = ", ".join([EMBEDDED, *(path.stem for path in stored)])
-    raise NotFound(f"There is no model {name}.", f"Known here: {known}; or give the path of a .gguf file, or pull one: reef models pull")
+    hint = f"Known here: {known}; or give the path of a .gguf file, or pull one: reef models pull owner/repo/file.gguf"
+    raise NotFound(f"There is no model {name}.", hint)
 
 
 def model_id(name: str, path: Path) -> str:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from daemon.paths import Home
+from reef_cli.locations import shown
 from reef_cli.output import size
 from reef_cli.progress import ProgressLine, bar
 
@@ -17,10 +18,11 @@ def download(name: str, home: Home) -> Path:
     Raises:
         ReefError: see `daemon.model_pull.pull`.
     """
-    from daemon.model_pull import pull
+    from daemon.model_pull import pull, split_name
 
     name = name.removeprefix("hf:")
-    print(f"Downloading {name} into {home.models}; it goes on where it stopped if you run this again.", file=sys.stderr)
+    split_name(name)  # a name that means nothing is refused before anything is announced
+    print(f"Downloading {name} into {shown(home.models)}; it goes on where it stopped if you run this again.", file=sys.stderr)
     line, rate = ProgressLine(), _Rate()
 
     def tell(done: int, total: int) -> None:

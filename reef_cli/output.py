@@ -93,6 +93,11 @@ def size(count: JSON) -> str:
     return f"{value:.1f} TB"
 
 
+def count(value: JSON) -> str:
+    """A number of things for people: `32,768`."""
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else "-"
+
+
 def text(value: JSON, otherwise: str = "-") -> str:
     """A field of an answer as text."""
     if value is None or value == "":

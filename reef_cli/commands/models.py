@@ -104,7 +104,7 @@ def _chosen() -> Path | None:
 
 def _row(model: JSONObject) -> tuple[str, ...]:
     served, own = model.get("served_tokens"), model.get("window_tokens")
-    window = output.text(own) if served is None or served == own else f"{served} of {output.text(own)}"
+    window = output.count(own) if served is None or served == own else f"{output.count(served)} of {output.count(own)}"
     return (
         "●" if model.get("serves") else "",
         output.text(model.get("name")),
@@ -156,9 +156,8 @@ def _use(name: str, as_json: bool) -> None:
         output.print_json(answer)
         return
     model = output.printable(output.text(answer.get("model")))
-    print(
-        f"{model} serves now ({output.text(answer.get('context_tokens'))} tokens of context); {output.text(answer.get('before'))} before."
-    )
+    before = output.printable(output.text(answer.get("before")))
+    print(f"{model} serves now, with a window of {output.count(answer.get('context_tokens'))} tokens; {before} before.")
     for release in output.rows(answer, "releases"):
         print(
             output.printable(

@@ -23,7 +23,7 @@ def test_with_the_daemon_down_the_list_marks_what_the_settings_name(reef, home) 
     result = reef("models")
     assert result.code == 0, result.err
     lines = result.out.splitlines()
-    assert lines[1].startswith("●  embedded") and "135 M" in lines[1] and "8192" in lines[1]
+    assert lines[1].startswith("●  embedded") and "135 M" in lines[1] and "8,192" in lines[1]
     assert any(line.startswith("   Other.gguf") and "llama" in line for line in lines)
     assert "broken.gguf cannot serve: " in result.out
     assert "Other.gguf has no chat template" in result.out
@@ -38,6 +38,7 @@ def test_with_the_daemon_down_use_changes_the_settings_alone(reef, home, tmp_pat
     assert "reef up" in result.out
     assert load(home, None, {}, {}).config.engine == LlamaConfig(model="Other.gguf", streams=2)
     assert "already" in reef("models", "use", "Other.gguf").out
+    assert "already" in reef("models", "use", "other.gguf").out
     mine = write_model(tmp_path / "elsewhere" / "Mine.gguf")
     assert reef("models", "use", str(mine)).code == 0
     assert load(home, None, {}, {}).config.engine.model == str(mine)
@@ -80,7 +81,7 @@ def test_with_the_daemon_up_the_list_is_the_daemon_s(reef, daemon) -> None:
         "GET /reef/models", {"serves": "x", "models": [{**model, "quantisation": "Q4_K_M", "architecture": "llama", "trains": True}]}
     )
     result = reef("models")
-    assert "●  x.gguf  5.0 GB  Q4_K_M        8.0 B       32768 of 131072  llama         yes" in result.out
+    assert "●  x.gguf  5.0 GB  Q4_K_M        8.0 B       32,768 of 131,072  llama         yes" in result.out
 
 
 def test_a_download_is_told_and_what_came_is_described(reef, home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,3 +112,5 @@ def test_half_a_command_says_what_is_missing(reef) -> None:
     for arguments, words in ((("use",), "reef models use NAME"), (("pull",), "owner/repo/file.gguf"), (("list", "x"), "reef models use x")):
         result = reef("models", *arguments)
         assert result.code == 1 and words in result.err
+    unnamed = reef("models", "pull", "tiny")
+    assert unnamed.code == 1 and "does not name" in unnamed.err and "Downloading" not in unnamed.err
