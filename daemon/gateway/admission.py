@@ -18,7 +18,7 @@ def check_model(asked: str, served: ModelInfo) -> None:
     """Raise `NotFound` unless `asked` is the served model's name, alone or with a release: MODEL@r14."""
     if served.id in (asked, base_name(asked)):
         return
-    hint = f"Served here: {served.id}. Set that as the model, or start Reef with another: reef init."
+    hint = f"Served here: {served.id}. Set that as the model, or serve another: reef models use NAME."
     raise NotFound(f"The model {asked!r} is not served here.", hint, param="model")
 
 

@@ -16,6 +16,7 @@ from daemon.errors import BadRequest, Busy, EngineError, NotFound, ReefError
 from daemon.records import JSONObject
 
 _log = logging.getLogger("reef.http")
+_ROUTES = "For clients there are POST /v1/chat/completions, /v1/completions and /v1/embeddings, and GET /v1/models."
 _ANTHROPIC_PATH = re.compile(r"/v1/messages(/|$)")
 _OPENAI_PATH = re.compile(r"(^|/)v1(/|$)")
 _READABLE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)  # made once: each token of a stream needs one
@@ -103,9 +104,9 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     path = request.url.path
     if status == 404:
-        return error_response(NotFound(f"There is no route {request.method} {path}.", "See the API reference for the routes."), path)
+        return error_response(NotFound(f"There is no route {request.method} {path}.", _ROUTES), path)
     if status == 405:
-        return error_response(MethodNotAllowed(f"{path} does not take {request.method}.", "See the API reference for the routes."), path)
+        return error_response(MethodNotAllowed(f"{path} does not take {request.method}.", _ROUTES), path)
     return error_response(BadRequest("The request could not be read."), path)
 
 

@@ -36,7 +36,7 @@ def parse(body: JSONObject) -> list[Call]:
     prompts, choices = _prompts(body), parse_choices(body)
     if len(prompts) * choices > MAX_REPLIES:
         raise BadRequest(f"'prompt' and 'n' ask for {len(prompts) * choices} replies; at most {MAX_REPLIES} are made.", param="n")
-    if integer(body, "best_of", 1, choices) is not None and body.get("best_of") != choices:
+    if body.get("best_of") not in (None, choices):
         raise bad("best_of", f"as many as n, {choices}", body.get("best_of"))
     logprobs = integer(body, "logprobs", 0, MAX_TOP_LOGPROBS)
     if boolean(body, "echo") and logprobs is not None:
