@@ -16,9 +16,9 @@ from daemon.engine.llama.messages import delta_message
 from daemon.engine.llama.model import MIN_PIECE, LoRAHandle
 from daemon.engine.llama.pace import Pace
 from daemon.engine.llama.protocol import error_to_json
-from daemon.engine.llama.sampling import log_softmax
+from daemon.engine.llama.sampling import check_numbers, log_softmax
 from daemon.engine.llama.sequence import Embedding, Job, Score, Sequence
-from daemon.errors import ReefError
+from daemon.errors import EngineError, ReefError
 from daemon.records import JSONObject
 
 
@@ -71,19 +71,23 @@ class Computer:
             return []
         size = job.unread if job.unread < limit + MIN_PIECE else limit
         piece = job.prompt[job.read : job.read + size]
-        last, all_wanted = len(piece) - 1 if job.unread == size else -1, not isinstance(job, Sequence)
-        rows = [Row(token, job.read + index, slot.index, all_wanted or index == last) for index, token in enumerate(piece)]
+        is_last, all_wanted = job.unread == size, not isinstance(job, Sequence)
+        # A LoRA that makes no numbers must be found out before anyone takes its cells.
+        shown = len(piece) - 1 if is_last or job.lora_id is not None else -1
+        rows = [Row(token, job.read + index, slot.index, all_wanted or index == shown) for index, token in enumerate(piece)]
         began = time.perf_counter()
         try:
             outputs = (
                 self._decoder.embed(rows) if isinstance(job, Embedding) else self._decoder.decode(rows, self._loras.handle(job.lora_id))
             )
+            if not isinstance(job, Embedding):
+                check_numbers(outputs.max(axis=-1))
         except ReefError as error:
             return self._fail(job, error)
         self._pace.read(len(piece), time.perf_counter() - began)
         slot.cells += piece
         job.read += len(piece)
-        if isinstance(job, Sequence) and last >= 0:
+        if isinstance(job, Sequence) and is_last:
             return self._sample(job, outputs[0])
         if isinstance(job, Score):
             return self._scored(job, piece, outputs)
@@ -94,9 +98,10 @@ class Computer:
     def _sample(self, job: Sequence, logits: NDArray[np.float32]) -> list[JSONObject]:
         try:
             choice = job.sampler.choose(logits)
+        except EngineError as error:
+            return self._fail(job, error)
         except ReefError as error:
-            job.is_over = True
-            return [error_to_json(job.id, error)]
+            return self._end(job, error_to_json(job.id, error))
         shown = job.accept(choice, self._tokens.piece(choice.token), self._tokens.ends(choice.token))
         messages = [delta_message(job.id, delta) for delta in shown]
         if job.finish_reason:

@@ -43,6 +43,7 @@ class LlamaModel:
         if not self._model:
             raise DataError(f"llama.cpp cannot load {settings.model}.", "Its log says why; the file's architecture may be too new.")
         self.vocabulary = Vocabulary(self._model)
+        self._slots = slots
         self._width = int(native.llama_model_n_embd(self._model))
         context = native.llama_context_default_params()
         context.n_ctx = settings.context_tokens * slots
@@ -74,13 +75,20 @@ class LlamaModel:
         """Compute one batch, all of it under one LoRA.
 
         Returns:
-            Logits of the rows that want them, in order: shape (wanted, vocabulary). A view, good until the next call.
+            Logits of the rows that want them, in order: shape (wanted, vocabulary). A view, good until the next call. Where they are
+            no numbers, as a broken LoRA makes them, the slot is empty now.
 
         Raises:
             EngineError: llama.cpp refused the batch; the slots in it hold unknown cells.
         """
         wanted = self._compute(rows, lora)
-        return self._view(native.llama_get_logits(self._context) if wanted else None, wanted, self.vocabulary.size)
+        logits = self._view(native.llama_get_logits(self._context) if wanted else None, wanted, self.vocabulary.size)
+        if np.isfinite(logits[:, 0]).all():
+            return logits
+        logits = logits.copy()
+        asking = (row.slot for row in rows if row.wants_output)
+        self._cleanse({slot for slot, values in zip(asking, logits, strict=True) if not np.isfinite(values.max())})
+        return logits
 
     def embed(self, rows: Sequence[Row]) -> NDArray[np.float32]:
         """As `decode` on the base model, for the last layer's vectors: shape (wanted, width)."""
@@ -102,6 +110,18 @@ class LlamaModel:
         if status != 0:
             raise EngineError(f"llama.cpp could not compute a batch (status {status}).", "Send the request again.")
         return wanted
+
+    def _cleanse(self, slots: set[int]) -> None:
+        """Empty slots that hold what is no number, and write over it: llama.cpp multiplies also what it masks, and 0 × NaN is NaN,
+        so that whatever is computed there later would be none either."""
+        source = next((slot for slot in range(self._slots) if slot not in slots), None)
+        for slot in slots:
+            native.llama_memory_seq_rm(self._memory, slot, -1, -1)
+            if source is not None:
+                native.llama_memory_seq_cp(self._memory, source, slot, -1, -1)  # all of its memory, to the last cell
+                native.llama_memory_seq_rm(self._memory, slot, -1, -1)
+                self._compute([Row(0, 0, slot, False)], None)  # llama.cpp copies when it next computes
+                native.llama_memory_seq_rm(self._memory, slot, -1, -1)
 
     def _view(self, pointer: ctypes._Pointer[ctypes.c_float] | None, rows: int, width: int) -> NDArray[np.float32]:
         if not pointer or not rows:

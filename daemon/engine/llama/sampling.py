@@ -79,6 +79,12 @@ def log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
     return normal
 
 
+def check_numbers(largest: NDArray[np.float32] | np.float32) -> None:
+    """Raises EngineError where the largest logit, or one of several, is no number; then the others are none either."""
+    if not np.isfinite(largest).all():
+        raise EngineError("The model computed values that are not numbers.", "A LoRA may be broken: try without it.")
+
+
 class _Scratch:
     """Room for one choice. `weights` is padded with zeros to whole blocks."""
 
@@ -135,8 +141,7 @@ class Sampler:
         scratch = _scratch(len(logits))
         best = int(np.argmax(logits))
         peak = float(logits[best])
-        if not math.isfinite(peak):
-            raise EngineError("The model computed values that are not numbers.", "A LoRA may be broken: try without it.")
+        check_numbers(logits[best])
         np.subtract(logits, peak, out=scratch.weights)
         np.exp(scratch.weights, out=scratch.weights)
         normaliser = peak + math.log(float(scratch.weights.sum()))
