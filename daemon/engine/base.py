@@ -136,7 +136,7 @@ class Embedded:
 class Stats:
     """What the engine does now, for `reef status`."""
 
-    state: str  # "starting", "ready", "restarting", "failed"
+    state: str  # "starting", "ready", "restarting", "failed", "stopped"
     active: int = 0
     queued: int = 0
     loras: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ A call goes to the engine that serves when it is made, and ends there. Requests 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable
 from typing import TypeVar
@@ -44,6 +45,7 @@ class ServedEngine(Engine):
         """Stop an engine that nobody needs any more."""
         await engine.stop()
         self._before.discard(engine)
+        self._calls.pop(engine, None)
 
     @property
     def capabilities(self) -> Capability:
@@ -68,13 +70,12 @@ class ServedEngine(Engine):
 
     async def _generate(self, engine: Engine, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         self._calls[engine] += 1
-        events = engine.generate(request)
         try:
-            async for event in events:
-                yield event
+            async with contextlib.aclosing(engine.generate(request)) as events:
+                async for event in events:
+                    yield event
         finally:
             self._calls[engine] -= 1
-            await events.aclose()
 
     async def load_lora(self, lora: LoRA) -> None:
         await self._through(self._current, self._current.load_lora(lora))

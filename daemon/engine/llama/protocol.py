@@ -1,7 +1,7 @@
 """What the daemon and the engine worker say to each other: one JSON object a line.
 
-To the worker: `start` (once, first), then `generate`, `score`, `tokenize`, `render`, `load_lora`, `unload_lora`, each with an `id`
-of the daemon's, and `cancel` with the id of what is to end. From the worker: `ready` or `failed` (once, first), then for an id
+To the worker: `start` (once, first), then `generate`, `score`, `embed`, `tokenize`, `render`, `load_lora`, `unload_lora`, each with an
+`id` of the daemon's, and `cancel` with the id of what is to end. From the worker: `ready` or `failed` (once, first), then for an id
 `delta`, `progress`, `finished`, `result` or `error`, and `stats` whenever they change.
 """
 

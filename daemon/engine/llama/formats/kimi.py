@@ -10,7 +10,7 @@ import re
 
 from daemon.engine.llama.formats import grammar
 from daemon.engine.llama.formats.calls import Call, argument_text, functions, parsed
-from daemon.engine.llama.formats.marked import MarkedFormat
+from daemon.engine.llama.formats.marked import MarkedFormat, in_section
 from daemon.engine.llama.formats.reader import Calls, Scope
 from daemon.engine.llama.formats.source import Source, Steps
 from daemon.records import JSONObject
@@ -29,16 +29,7 @@ class KimiFormat(MarkedFormat):
         return _CALL in template and _ARGUMENTS in template
 
     def read_calls(self, scope: Scope) -> Calls:
-        source = scope.source
-        if scope.marker == _BEGIN:
-            yield from source.space()
-            yield from source.literal(_CALL)
-        while True:
-            yield ((yield from self._call(source, scope.tools)),)
-            yield from source.space()
-            if not (yield from source.maybe(_CALL)):
-                break
-        yield from source.maybe(_END)
+        return in_section(scope, (_BEGIN, _END), _CALL, lambda: self._call(scope.source, scope.tools))
 
     def _call(self, source: Source, tools: dict[str, JSONObject]) -> Steps[Call]:
         yield from source.space()
