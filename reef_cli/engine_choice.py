@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,7 +58,21 @@ def parse(engine: str, model: str = "", api_key_env: str = "") -> EngineChoice:
 
 
 def ask() -> EngineChoice:
-    """Ask a person, again until the answer can be understood."""
+    """Ask a person, again until the answer can be understood.
+
+    Raises:
+        BadRequest: nobody is there to answer.
+    """
+    try:
+        return _ask()
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+    print(file=sys.stderr)
+    raise BadRequest("There is a question, and nobody to answer it.", "Say it at once: reef init --yes, or reef init --engine WHAT")
+
+
+def _ask() -> EngineChoice:
     print(_QUESTION)
     while True:
         number = typer.prompt("Choose", default="1").strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -132,3 +133,9 @@ def test_answers_are_asked_again_until_understood(reef, home, monkeypatch) -> No
     assert result.code == 0, result.err
     assert "Type 1, 2, 3 or 4." in result.out
     assert load(home, None, {}, {}).config.engine == UpstreamConfig(kind="upstream", url="http://127.0.0.1:5/v1", model="m")
+
+
+def test_a_question_that_nobody_can_answer_says_how_to_answer_it_at_once(reef, home, monkeypatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    result = reef("init")
+    assert result.code == 1 and "reef init --yes" in result.err and not home.config.exists()
