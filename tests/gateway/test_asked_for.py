@@ -16,6 +16,10 @@ from tests.engine.examples import PERSON, PERSON_FORMAT, WEATHER
 from tests.engine.fake import ALL, Reply, ScriptedEngine
 from tests.gateway.frames import choices_of, stream, texts_of
 
+SENT_ALONG = (
+    *("store", "prompt_cache_key", "prompt_cache_retention", "reasoning_effort", "reasoning", "thinking", "output_config"),
+    *("client_metadata", "include", "metadata", "service_tier", "cache_control", "strict", "context_management", "user", "verbosity"),
+)
 NAMED: JSONObject = {"type": "function", "function": {"name": "weather"}}
 
 
@@ -47,6 +51,32 @@ async def test_each_field_reaches_the_engine(tmp_path: Path) -> None:
         await daemon.chat("x", response_format={"type": "text"}, tool_choice="auto", logprobs=False, top_logprobs=0, tools=[])
         plain = engine.requests[1]
         assert (plain.top_logprobs, plain.response_format, plain.tool_choice, plain.parallel_tool_calls) == (None, None, "auto", True)
+
+
+@pytest.mark.parametrize("value", ["text", 3, True, None, {"type": "enabled", "user_id": 5}, [{"type": "unknown"}]])
+async def test_what_agents_send_along_is_accepted_whatever_it_holds_and_changes_nothing(tmp_path: Path, value: JSON) -> None:
+    engine = ScriptedEngine({"x": "y"})
+    async with running(tmp_path, engine) as daemon:
+        parts = [{"type": "text", "text": "x", "cache_control": value}]
+        function = WEATHER["function"]
+        assert isinstance(function, dict)
+        tool = {**WEATHER, "cache_control": value, "function": {**function, "strict": value}}
+        unread = [{"type": kind, "name": "other", "config": value} for kind in ("namespace", "web_search", "custom")]
+        response = await daemon.client.post(
+            "/v1/chat/completions",
+            json={
+                "model": "scripted",
+                "messages": [{"role": "user", "content": parts, "cache_control": value}],
+                "tools": [*unread, tool],
+                **dict.fromkeys(SENT_ALONG, value),
+            },
+        )
+        assert response.status_code == 200, response.text
+        plain = await daemon.chat("x", tools=[WEATHER], temperature=1)
+        assert response.json()["choices"] == plain.json()["choices"]
+        asked, as_usual = engine.requests
+        assert [message["content"] for message in asked.messages] == ["x"] and len(asked.tools) == 1
+        assert (asked.sampling, asked.template_values, asked.response_format) == (as_usual.sampling, {}, None)
 
 
 async def test_tools_that_may_not_be_called_stay_in_the_prompt(tmp_path: Path) -> None:
