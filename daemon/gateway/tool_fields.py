@@ -14,6 +14,8 @@ _MAX_TEMPLATE_TEXT = 4096
 
 def parse_tools(body: JSONObject) -> tuple[JSONObject, ...]:
     """The function tools; other types (`web_search`, `custom`, …) are skipped."""
+    if body.get("functions") and not body.get("tools"):
+        raise BadRequest("'functions' is the older form, which is not read.", "Send 'tools' and 'tool_choice'.", param="functions")
     tools: list[JSONObject] = []
     for index, tool in enumerate(array(body, "tools")):
         if not isinstance(tool, dict):

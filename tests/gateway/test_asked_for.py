@@ -139,6 +139,7 @@ async def test_what_is_asked_wrongly_is_named(tmp_path: Path) -> None:
         ("logit_bias", {"7": 101}),
         ("logit_bias", {"7": True}),
         ("logit_bias", {str(token): 1 for token in range(1025)}),
+        ("functions", [{"name": "weather", "parameters": {}}]),  # the form before tools
         ("tool_choice", "required"),  # without tools
         ("tool_choice", NAMED),
         ("tool_choice", "any"),
