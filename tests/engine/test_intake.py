@@ -141,6 +141,14 @@ def test_what_needs_no_template_does_not_wait_for_one(desk: Desk) -> None:
     assert [number(command) for command in commands(desk)] == [3, 0]
 
 
+def test_nobody_waits_for_a_lora_that_is_being_verified(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daemon.engine.llama.intake.check_lora_file", lambda *_: desk.go.wait(10))
+    load: JSONObject = {"type": "load_lora", "id": 1, "lora": {"id": "1", "path": "1"}}
+    text: JSONObject = {"type": "generate", "id": 3, "messages": [], "text": "abc"}
+    desk.run(load, text, generate(4, "go"), lambda: desk.commands.qsize() == 2)
+    assert sorted(number(command) for command in commands(desk)) == [0, 3, 4]
+
+
 def test_a_request_given_up_while_it_waits_is_not_prepared(desk: Desk) -> None:
     def let_go() -> bool:
         desk.go.set()

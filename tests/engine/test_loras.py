@@ -72,12 +72,14 @@ def test_one_that_is_loaded_again_before_the_sweep_is_not_forgotten(loader: _Loa
     assert loras.handle("a") == 2
 
 
-def test_a_stream_does_not_wait_for_a_file_that_is_being_read(loader: _Loader, loras: LoadedLoRAs) -> None:
+def test_neither_a_stream_nor_a_request_waits_for_a_file_that_another_needs(loader: _Loader, loras: LoadedLoRAs) -> None:
     loras.acquire("a", Path("x"))
     loader.may_load.clear()
     reading = threading.Thread(target=loras.acquire, args=("b", Path("x")))
     reading.start()
     assert loras.handle("a") == 1
+    loras.acquire("a", Path("x"))
+    loras.release("a")
     loras.release("a")
     assert loras.sweep() == []
     assert loras.ids == ("a",)

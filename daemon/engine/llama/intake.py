@@ -82,7 +82,9 @@ Command: TypeAlias = Submit | Cancel | Load | Unload | Stop
 
 _CHAT_THREADS = 2
 _OTHER_THREADS = 1
+_LORA_THREADS = 1
 _CHATS = ("generate", "render")  # go through the chat template, but for texts
+_LORAS = ("load_lora", "unload_lora")
 
 
 @dataclass(order=True, slots=True)
@@ -117,13 +119,14 @@ class Intake:
         self._checked: set[tuple[str, Path]] = set()
         self._chats: PriorityQueue[_Waiting] = PriorityQueue()
         self._others: PriorityQueue[_Waiting] = PriorityQueue()  # no slow template holds up these
+        self._lora_files: PriorityQueue[_Waiting] = PriorityQueue()  # holds up nobody while one is read
         self._open: dict[int, bool] = {}  # calls that are prepared or wait for it; whether they were cancelled
         self._lock = threading.Lock()
 
     def run(self, messages: Iterator[JSONObject]) -> None:
         """Until there are no more. Whatever goes wrong with a message ends its call with an error, and touches no other call."""
         size = threading.stack_size(STACK_BYTES)
-        for queue, threads in ((self._chats, _CHAT_THREADS), (self._others, _OTHER_THREADS)):
+        for queue, threads in ((self._chats, _CHAT_THREADS), (self._others, _OTHER_THREADS), (self._lora_files, _LORA_THREADS)):
             for _ in range(threads):
                 threading.Thread(target=self._prepare_all, args=(queue,), name="prepare", daemon=True).start()
         threading.stack_size(size)
@@ -137,7 +140,7 @@ class Intake:
                 self._open[number] = False
             priority = message.get("priority")
             is_chat = message.get("type") in _CHATS and message.get("text") is None
-            queue = self._chats if is_chat else self._others
+            queue = self._lora_files if message.get("type") in _LORAS else self._chats if is_chat else self._others
             queue.put(_Waiting(priority if isinstance(priority, int) else int(Priority.LIVE), count, message))
         self._commands.put(Stop())
 

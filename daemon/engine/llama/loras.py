@@ -54,8 +54,10 @@ class LoadedLoRAs:
             DataError: llama.cpp refuses the file.
             Busy: as many as fit are all in use.
         """
+        if self._use(lora_id):
+            return
         with self._loading:
-            if self._use(lora_id):
+            if self._use(lora_id):  # loaded meanwhile
                 return
             with self._lock:
                 if len(self._entries) >= LIMIT:
