@@ -146,21 +146,28 @@ async def gaps_while_reading(options: Options) -> list[Row]:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await settle()
-    alone = [gap for reply in streams for gap in [*reply.gaps(began, asked), *reply.gaps(done + 0.1)]]
-    during = [gap for reply in streams for gap in reply.gaps(asked, done)]
-    usual, worst = statistics.median(alone), max(during)
+    before = [gap for reply in streams for gap in reply.gaps(began, asked)]
+    after = [gap for reply in streams for gap in reply.gaps(done + 0.1)]
+    during = [(moment, gap) for reply in streams for moment, gap in reply.gaps_at(asked, done)]
+    first, last = statistics.median(before), statistics.median(after)
+    # The streams grow longer meanwhile, and slower: each gap is compared with what is usual at its time.
+    ratios = [gap / (first + (last - first) * (moment - asked) / (done - asked)) for moment, gap in during]
+    worst = max(gap for _, gap in during)
     return [
         Row(
             f"4 streams while a prompt of {wanted:,} tokens is read: longest gap between tokens",
-            "the same streams alone: usual gap",
+            "the same streams alone, before and after: usual gap",
             f"{worst * 1000:.0f} ms",
-            f"{usual * 1000:.0f} ms",
-            f"{worst / usual:.1f}",
+            f"{first * 1000:.0f} and {last * 1000:.0f} ms",
+            f"{max(ratios):.1f}",
             "≤ 3",
-            worst / usual <= 3,
+            max(ratios) <= 3,
             {
-                "during_ms": _spread(during),
-                "alone_ms": _spread(alone),
+                "ratio_p50": round(quantile(ratios, 0.5), 2),
+                "ratio_p99": round(quantile(ratios, 0.99), 2),
+                "during_ms": _spread([gap for _, gap in during]),
+                "before_ms": _spread(before),
+                "after_ms": _spread(after),
                 "read_s": round(read.first_s, 2),
                 "prompt_tokens": read.finished.usage.prompt_tokens if read.finished else 0,
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import math
 import time
 from collections.abc import AsyncIterator
@@ -63,8 +64,11 @@ class Reply:
 
     def gaps(self, since: float = 0.0, until: float = math.inf) -> list[float]:
         """Seconds between neighbouring tokens, those that end within the span."""
-        pairs = zip(self.times, self.times[1:], strict=False)
-        return [later - earlier for earlier, later in pairs if since < later <= until]
+        return [gap for _, gap in self.gaps_at(since, until)]
+
+    def gaps_at(self, since: float, until: float) -> list[tuple[float, float]]:
+        """The same, each with the moment of its end."""
+        return [(later, later - earlier) for earlier, later in itertools.pairwise(self.times) if since < later <= until]
 
 
 @contextlib.asynccontextmanager
