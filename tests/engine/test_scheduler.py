@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from daemon.engine.base import Priority
+from daemon.engine.base import Delta, Priority
 from daemon.engine.llama.fair_queue import QUEUE_LIMIT
 from daemon.engine.llama.model import MIN_PIECE
 from daemon.engine.llama.sequence import Embedding, Score
@@ -121,6 +121,20 @@ def test_a_failed_batch_ends_its_requests_and_no_others(scheduling: Scheduling) 
     for job in later:
         assert scheduling.kinds(job)[-1] == "finished"
         scheduling.check(job)
+
+
+def test_a_reply_that_its_parser_cannot_bear_ends_alone(scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside, broken = scheduling.ask(prompt(0, 20), 8), scheduling.ask(prompt(1, 20), 8)
+
+    def push(piece: bytes) -> list[Delta]:
+        raise RecursionError
+
+    monkeypatch.setattr(broken.reply, "push", push)
+    while scheduling.scheduler.active or scheduling.scheduler.queued:
+        scheduling.step()
+    assert scheduling.kinds(broken)[-1] == "error"
+    assert scheduling.kinds(beside)[-1] == "finished"
+    scheduling.check(beside)
 
 
 def test_the_queue_is_bounded_one_scenario_leaves_room_for_others_and_says_when_to_come_again() -> None:

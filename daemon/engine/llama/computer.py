@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Sequence as Rows
 from typing import Protocol
 
@@ -98,11 +99,15 @@ class Computer:
     def _sample(self, job: Sequence, logits: NDArray[np.float32]) -> list[JSONObject]:
         try:
             choice = job.sampler.choose(logits)
+            shown = job.accept(choice, self._tokens.piece(choice.token), self._tokens.ends(choice.token))
         except EngineError as error:
             return self._fail(job, error)
         except ReefError as error:
             return self._end(job, error_to_json(job.id, error))
-        shown = job.accept(choice, self._tokens.piece(choice.token), self._tokens.ends(choice.token))
+        except Exception:  # noqa: BLE001 - the top of one reply: what its words do to its parser must not end the others
+            traceback.print_exc()
+            failure = EngineError("The engine could not read its own reply.", "Its log, engine.log, says why.")
+            return self._end(job, error_to_json(job.id, failure))
         messages = [delta_message(job.id, delta) for delta in shown]
         if job.finish_reason:
             job.is_over = True
