@@ -56,4 +56,4 @@ def test_every_first_token_is_that_of_a_cold_reading(kind: str, cache_bytes: int
             assert token == int(np.argmax(logits[0]))
             assert job.logprobs[0] == pytest.approx(float(log_softmax(logits)[0, token]), abs=1e-5)
     if kind != "mamba":
-        assert sum(job.cached for job in jobs) > 1000
+        assert sum(job.cached for job in jobs) > 500
