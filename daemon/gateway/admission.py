@@ -58,7 +58,7 @@ def check_length(length: int, model: ModelInfo, param: str) -> None:
     if least > model.context_tokens:
         raise ContextOverflow(
             f"This model's maximum context length is {model.context_tokens} tokens, however you requested at least {least} tokens.",
-            "Shorten what you send, or raise engine.context.",
+            "Shorten what you send, or raise engine.context if the model has a larger window.",
             param=param,
         )
 

@@ -157,7 +157,7 @@ class Prompts:
     def _overflow(self, wanted: int, words: str, param: str) -> ContextOverflow:
         return ContextOverflow(
             f"This model's maximum context length is {self._context_tokens} tokens, however you requested {words}{wanted} tokens.",
-            "Shorten the conversation, or raise engine.context.",
+            "Shorten the conversation, or raise engine.context if the model has a larger window.",
             param=param,
         )
 
