@@ -27,6 +27,12 @@ def test_no_gap_of_a_running_stream_is_over_three_times_the_usual(streams: int, 
     assert piece >= MIN_PIECE
 
 
+def test_beside_one_fast_stream_a_prompt_is_still_read_at_a_pace() -> None:
+    piece = measured(1, 0.0065, 0.0026).piece(1)
+    assert piece == 8
+    assert piece * 0.0026 <= 0.025
+
+
 def test_steps_that_reading_slows_down_do_not_make_the_pieces_larger() -> None:
     pace = measured(4, 0.019, 0.0026)
     pace.stepped(4, 0.019)

@@ -8,13 +8,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 
 from daemon.engine.llama.confined_main import OUT_OF_MEMORY
 from daemon.records import JSONObject
 
-_LIMIT_OF = {-signal.SIGPROF: "time", OUT_OF_MEMORY: "memory"}  # by exit code
-_WALL_LIMIT_S = 30.0  # should the machine be so busy that the process does not come to its limit of computing time
+_LIMIT_OF = {-signal.SIGPROF: "time", -signal.SIGALRM: "time", OUT_OF_MEMORY: "memory"}  # by exit code
 
 
 class Ended(Exception):
@@ -62,17 +60,12 @@ class ConfinedProcess:
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             raise Ended
-        watch = threading.Timer(_WALL_LIMIT_S, process.send_signal, [signal.SIGPROF])
-        watch.daemon = True
-        watch.start()
         try:
             process.stdin.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
             process.stdin.flush()
             answer = json.loads(process.stdout.readline())
         except (OSError, ValueError):  # a broken pipe, or no whole line
             answer = None
-        finally:
-            watch.cancel()
         if isinstance(answer, dict):
             return answer
         self.close()

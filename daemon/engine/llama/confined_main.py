@@ -9,6 +9,8 @@ import signal
 OUT_OF_MEMORY = 75
 """The exit code to leave with after a MemoryError: the heap is in pieces then."""
 
+WALL_LIMIT_S = 30.0
+
 
 def confine(memory_bytes: int) -> None:
     """Take so much address space at most; open no file and start no process from now on."""
@@ -24,5 +26,9 @@ def confine(memory_bytes: int) -> None:
 
 
 def limit_time(seconds: float) -> None:
-    """Let the kernel end this process after so much computing, whatever it is doing then; 0: no longer."""
+    """Let the kernel end this process after so much computing, whatever it is doing then; 0: no longer.
+
+    And after `WALL_LIMIT_S` in any case, should the machine be so busy that it does not come to its limit of computing.
+    """
     signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, WALL_LIMIT_S if seconds else 0)
