@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.engine [--only ROW] [--quick] [--json] [--server-packages DIR]
 
 Everything is measured through the worker process, as a user gets it, with the embedded model and as many threads as there are cores;
-what is compared is measured in turns, and medians are compared. About eight minutes on two idle cores; `--quick`, with smaller counts,
+what is compared is measured in turns, and medians are compared. About six minutes on two idle cores; `--quick`, with smaller counts,
 about two. The comparison with llama-cpp-python's server needs that server's extras in this environment or in DIR:
 
     pip install --target DIR fastapi sse-starlette starlette-context pydantic-settings
