@@ -131,7 +131,7 @@ async def _more_agents_than_places(options: Options, cold_s: float) -> list[Row]
         Row(
             "four agents in turn on two places: time to first token of the slowest later turn",
             f"their first turns, {seen[0][0].prompt_tokens:,} tokens read cold",
-            f"{slowest:.2f} s, {missed} tokens read again",
+            f"{slowest:.2f} s, {missed} token{'' if missed == 1 else 's'} read again",
             f"{first:.2f} s",
             f"{slowest / first:.2f}",
             figures={"later": [[turn.prompt_tokens, round(turn.first_s, 3), turn.missed_tokens, turn.cache_miss] for turn in later]},
