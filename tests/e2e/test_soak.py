@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(1500)]
 
 CLIENTS = 4
 REQUESTS = 240  # in all
-LIMIT_S = 900.0  # no request begins later; two idle cores take about two minutes
+LIMIT_S = 900.0  # no request begins later; two idle cores take about one minute
 SWAP_EVERY = 20  # requests
 GROWTH = 1.15
 RESTART_S = 30.0  # what the kill may have touched began before it, or while there was no worker
