@@ -12,9 +12,7 @@ _PIECES = (BATCH_TOKENS - MIN_PIECE, 256, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6,
 _LONE_S = 0.4  # the longest piece while no stream flows: bounds how long a newcomer waits
 _LONE_LEAST = 64
 _ROOM = 1.4  # steps of the running streams that a piece may take: with the step itself, which it slows down, less than 3
-_ROOM_BESIDE_ONE_S = (
-    0.025  # so long it may take beside a single stream: nobody sees that gap, and prompts are read much sooner
-)
+_ROOM_BESIDE_ONE_S = 0.025  # so long it may take beside a single stream: nobody sees that gap, and prompts are read much sooner
 _ROOM_OF_ANOTHER_LORA = 2.0  # fewer and larger pieces: each costs two changes
 _KEEP = 0.8  # of an older measurement
 _OUTLIER = 3  # no one piece says that reading is slower than so many times what it was
