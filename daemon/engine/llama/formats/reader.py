@@ -10,6 +10,7 @@ What the reader promises, whatever the model writes and however it is cut into p
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -64,9 +65,9 @@ class StepParser(Parser):
         self._source = Source()
         self._steps: Shown | None = None
 
+    @abstractmethod
     def shown(self) -> Shown:
         """Read the whole reply: yields what may be shown, None where more text is needed."""
-        raise NotImplementedError
 
     def push(self, text: str) -> list[Delta]:
         self._source.feed(text)
