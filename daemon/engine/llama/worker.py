@@ -132,8 +132,8 @@ def main() -> int:
         send({**error_to_json(-1, error), "type": "failed"})
         return 1
     commands: SimpleQueue[Command] = SimpleQueue()
-    format = format_of(header.chat_template) if renderer.knows_tools else OURS
-    prompts = Prompts(vocabulary, renderer, format_of(header.chat_template), model.context_tokens)
+    own_format = format_of(header.chat_template)
+    prompts = Prompts(vocabulary, renderer, own_format, model.context_tokens)
     intake = Intake(header, vocabulary, prompts, Structures(vocabulary), loras, commands, model.context_tokens)
     worker = Worker(scheduler, loras, commands)
     threading.Thread(target=intake.run, args=(messages,), name="intake", daemon=True).start()
@@ -143,7 +143,7 @@ def main() -> int:
             "context_tokens": model.context_tokens,
             "pools": header.integer(f"{header.architecture}.pooling_type") in POOLING,
             "fill_in_middle": vocabulary.fill_tokens is not None,
-            "tool_format": format.name,
+            "tool_format": (own_format if renderer.knows_tools else OURS).name,
         }
     )
     gc.freeze()  # what is here now stays: to look through it again and again would be a gap in every stream
