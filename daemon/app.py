@@ -8,13 +8,13 @@ from starlette.types import ASGIApp
 
 from daemon.api import routes as api_routes
 from daemon.errors import ReefError
-from daemon.gateway.chat import ChatRoutes
-from daemon.gateway.completions import CompletionRoutes
-from daemon.gateway.embeddings import EmbeddingRoutes
 from daemon.gateway.errors import on_bug, on_http_error, on_reef_error
 from daemon.gateway.gateway import Gateway
-from daemon.gateway.models import ModelRoutes
-from daemon.gateway.probes import ProbeRoutes
+from daemon.gateway.routes.chat import ChatRoutes
+from daemon.gateway.routes.completions import CompletionRoutes
+from daemon.gateway.routes.embeddings import EmbeddingRoutes
+from daemon.gateway.routes.models import ModelRoutes
+from daemon.gateway.routes.probes import ProbeRoutes
 from daemon.gateway.security import Names, Security
 from daemon.services import Services
 

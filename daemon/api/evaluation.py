@@ -17,16 +17,16 @@ from daemon.gateway.admission import check_fits, check_supported
 from daemon.gateway.answering import answer
 from daemon.gateway.body import read_json
 from daemon.gateway.call import Call, Place
-from daemon.gateway.chat import form_of
 from daemon.gateway.choices import Starter, said_of
 from daemon.gateway.errors import json_response
 from daemon.gateway.exchange import Exchange, Recorder
-from daemon.gateway.fields import array, bad, boolean, required_text, text
 from daemon.gateway.gateway import begin
+from daemon.gateway.routes.chat import form_of
 from daemon.gateway.security import caller_of
 from daemon.gateway.steps import Steps
-from daemon.gateway.tool_fields import parse_tools
-from daemon.gateway.wire_chat import check_message, engine_messages, parse
+from daemon.gateway.wires.chat import check_message, engine_messages, parse
+from daemon.gateway.wires.fields import array, bad, boolean, required_text, text
+from daemon.gateway.wires.tool_fields import parse_tools
 from daemon.records import Inference, JSONObject
 from daemon.services import Services
 from daemon.tokens import Caller, Role

@@ -13,7 +13,7 @@ from daemon.api.views import release_view
 from daemon.engine.base import ModelInfo
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.fields import required_text
+from daemon.gateway.wires.fields import required_text
 from daemon.model_files import StoredModel, describe, model_view, stored_models
 from daemon.model_switch import ModelSwitch
 from daemon.records import JSON, JSONObject

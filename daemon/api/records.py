@@ -15,8 +15,8 @@ from daemon.errors import BadRequest
 from daemon.experience.reader import ImportedRecord
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.fields import array, bad, required_text
 from daemon.gateway.gateway import scenario_of
+from daemon.gateway.wires.fields import array, bad, required_text
 from daemon.records import JSON, Inference, JSONObject, Report
 from daemon.services import Services
 

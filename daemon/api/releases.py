@@ -16,7 +16,7 @@ from daemon.api.views import release_detail, release_view
 from daemon.errors import NotFound
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.fields import required_text, text
+from daemon.gateway.wires.fields import required_text, text
 from daemon.records import JSON, JSONObject
 from daemon.services import Services
 from daemon.versions.diff import ReleaseDiff, diff

@@ -14,7 +14,7 @@ from daemon.api.common import known_scenario
 from daemon.errors import BadRequest, NotFound
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.fields import an_object, bad, text, texts
+from daemon.gateway.wires.fields import an_object, bad, text, texts
 from daemon.records import DEFAULT_SCENARIO, JSON, JSONObject, Report, new_id
 from daemon.services import Services
 

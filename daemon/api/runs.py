@@ -16,8 +16,8 @@ from daemon.errors import BadRequest, NotFound
 from daemon.experience.runs import Run, RunStatus
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.fields import an_object, boolean, check_characters, integer, text
 from daemon.gateway.sse import KEEP_ALIVE, KEEP_ALIVE_S, EventStream, Frames, data_frame
+from daemon.gateway.wires.fields import an_object, boolean, check_characters, integer, text
 from daemon.records import JSON, JSONObject
 from daemon.services import Services
 

@@ -12,7 +12,7 @@ from daemon.api.common import known_scenario, query_integer, query_optional_inte
 from daemon.errors import BadRequest, Conflict
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.fields import required_text, text
+from daemon.gateway.wires.fields import required_text, text
 from daemon.records import DEFAULT_SCENARIO, JSON, JSONObject
 from daemon.services import Services
 from daemon.serving.scenarios import check_scenario_name

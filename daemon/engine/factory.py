@@ -8,7 +8,7 @@ from daemon.engine.llama.cache.slots import SIDE_SLOTS
 from daemon.engine.llama.engine import LlamaEngine
 from daemon.engine.llama.machine import available_bytes, context_tokens, physical_cores, saved_bytes
 from daemon.engine.llama.protocol import WorkerSettings
-from daemon.engine.upstream import UpstreamEngine
+from daemon.engine.upstream.engine import UpstreamEngine
 from daemon.model_files import read_model
 from daemon.models import model_id, resolve_model
 from daemon.paths import Home

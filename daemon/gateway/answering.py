@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,38 +11,12 @@ from starlette.types import ASGIApp
 
 from daemon.gateway.call import Call, Place
 from daemon.gateway.choices import Choices, Starter
-from daemon.gateway.errors import Shape, error_object, json_response
-from daemon.gateway.sse import DONE, KEEP_ALIVE, KEEP_ALIVE_S, EventStream, Frames, data_frame, unless_hung_up
+from daemon.gateway.errors import json_response
+from daemon.gateway.sse import KEEP_ALIVE_S, EventStream, Frames, unless_hung_up
 from daemon.gateway.steps import Done, Failed, Piece, Reading, Step
+from daemon.gateway.wires.form import MakeForm, ReplyForm
 from daemon.records import Inference, JSONObject, Usage
 from daemon.serving.snapshot import Snapshot
-
-
-class ReplyForm(ABC):
-    """How one wire writes the reply to one request."""
-
-    @abstractmethod
-    def opening(self, index: int) -> JSONObject | None:
-        """The chunk that begins a choice."""
-
-    @abstractmethod
-    def piece(self, index: int, piece: Piece) -> JSONObject | None: ...
-
-    @abstractmethod
-    def closing(self, index: int, done: Done) -> JSONObject:
-        """The chunk that ends a choice."""
-
-    @abstractmethod
-    def usage(self, usage: JSONObject) -> JSONObject:
-        """The chunk without choices that a client gets last if it has asked for usage; others may not expect one."""
-
-    @abstractmethod
-    def whole(self, choices: Sequence[Done], usage: Usage, reef: JSONObject) -> JSONObject:
-        """The reply that is not streamed."""
-
-
-MakeForm = Callable[[str, Snapshot], ReplyForm]
-"""From the first choice's record id and the release that answers."""
 
 
 async def answer(starter: Starter, request: Request, calls: Sequence[Call], place: Place, make_form: MakeForm) -> ASGIApp:
@@ -92,45 +65,47 @@ class _ChoiceFrames(Frames):
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         form, found, begun = self._form, self._first, set[int]()
-        records: dict[int, Inference] = {}
-        closing: JSONObject = {}
+        ended: dict[int, Done] = {}
         while not self._hung_up:
             if found is None:
-                yield KEEP_ALIVE
+                yield form.keep_alive
             elif isinstance(found[1], Failed):
-                yield await self._failure(found[1], found[0], records)
-                yield DONE
+                for frame in form.failure(found[1].error, await self._kept(found[1], found[0], ended)):
+                    yield frame
                 return
             else:
                 index, step = found
-                if index not in begun:
-                    begun.add(index)
-                    if (opening := form.opening(index)) is not None:
-                        yield data_frame(opening)
-                if isinstance(step, Piece) and (chunk := form.piece(index, step)) is not None:
-                    yield data_frame(chunk)
-                elif isinstance(step, Done):
-                    records[index] = step.inference
-                    closing = form.closing(index, step)
-                    if len(records) == len(self._choices):
-                        break
-                    yield data_frame(closing)
+                for frame in self._written(index, step, begun, ended):
+                    yield frame
+                if len(ended) == len(self._choices):
+                    return
             found = await self._telling()
-        if self._hung_up:
-            return
-        ended = [records[index] for index in range(len(self._choices))]
-        if self._calls[0].include_usage:
-            yield data_frame(closing)
-            closing = form.usage(usage_object(total_usage(ended, self._calls)))
-        yield data_frame({**closing, "reef": self._starter.added(ended)})
-        yield DONE
 
-    async def _failure(self, failed: Failed, index: int, records: dict[int, Inference]) -> bytes:
-        """The error event: one choice has failed, so the others are stopped. It names what of all of them is on disk."""
+    def _written(self, index: int, step: Step, begun: set[int], ended: dict[int, Done]) -> list[bytes]:
+        """The frames of one step."""
+        form = self._form
+        frames: list[bytes] = []
+        if index not in begun:
+            begun.add(index)
+            frames += form.opening(index)
+        if isinstance(step, Piece):
+            frames += form.piece(index, step)
+        elif isinstance(step, Done):
+            ended[index] = step
+            if len(ended) < len(self._choices):
+                return frames + form.closing(index, step)
+            choices = [ended[at] for at in range(len(ended))]
+            records = [done.inference for done in choices]
+            frames += form.ending(index, choices, total_usage(records, self._calls), self._starter.added(records))
+        return frames
+
+    async def _kept(self, failed: Failed, index: int, ended: Mapping[int, Done]) -> JSONObject:
+        """One choice has failed, so the others are stopped. Names what of all of them is on disk."""
         self._choices.abort()
+        records = {at: done.inference for at, done in ended.items()}
         if failed.recorded is not None:
             records[index] = failed.recorded
-        left = len(self._choices) - 1 - sum(other != index for other in records)
+        left = len(self._choices) - 1 - sum(other != index for other in ended)
         while left > 0:
             found = await self._choices.next()
             if found is None or not isinstance(found[1], Done | Failed):
@@ -139,10 +114,7 @@ class _ChoiceFrames(Frames):
             kept = found[1].inference if isinstance(found[1], Done) else found[1].recorded
             if kept is not None:
                 records[found[0]] = kept
-        body = error_object(failed.error, Shape.OPENAI)
-        if records:
-            body["reef"] = self._starter.added([records[at] for at in sorted(records)])
-        return data_frame(body)
+        return self._starter.added([records[at] for at in sorted(records)]) if records else {}
 
     async def _telling(self) -> tuple[int, Step] | None:
         """The next step that sends something; None when nothing has been sent for so long that a sign of life is due."""
@@ -169,12 +141,3 @@ def total_usage(records: Sequence[Inference], calls: Sequence[Call]) -> Usage:
         sum(record.usage.completion_tokens for record in records),
         sum(usage.cached_tokens for usage in prompts.values()),
     )
-
-
-def usage_object(usage: Usage) -> JSONObject:
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-    }

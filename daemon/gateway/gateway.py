@@ -19,7 +19,7 @@ from daemon.gateway.call import Call, Place
 from daemon.gateway.choices import Starter, said_of
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.steps import Steps
-from daemon.gateway.wire_chat import engine_messages
+from daemon.gateway.wires.chat import engine_messages
 from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, TurnKind, new_id
 from daemon.services import Services
 from daemon.serving.releases import base_facts

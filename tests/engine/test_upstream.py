@@ -13,8 +13,8 @@ import pytest
 
 from daemon.config import UpstreamConfig
 from daemon.engine.base import Capability, Delta, Engine, GenerateRequest, LoRA
-from daemon.engine.upstream import UpstreamEngine
-from daemon.engine.upstream_errors import raise_for_status
+from daemon.engine.upstream.engine import UpstreamEngine
+from daemon.engine.upstream.errors import raise_for_status
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, ReefError
 from daemon.records import JSON, Sampling
 from tests.daemon.running import until
@@ -153,7 +153,7 @@ class TestUpstreamEngine(EngineContract):
 
 
 async def test_a_reply_without_end_is_broken_off(engine: Engine, server: UpstreamServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daemon.engine.upstream_reply._REPLY_LIMIT_BYTES", 4096)
+    monkeypatch.setattr("daemon.engine.upstream.chat_reply._REPLY_LIMIT_BYTES", 4096)
     server.script = [{"content": "word "}] * 500
     with pytest.raises(EngineError, match="without end"):
         await collect(engine, request())
@@ -182,7 +182,7 @@ async def test_hanging_up_here_hangs_up_there(engine: Engine, server: UpstreamSe
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daemon.engine.upstream._FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr("daemon.engine.upstream.engine._FIRST_PAUSE_S", 0.02)
 
 
 @pytest.mark.usefixtures("impatient")

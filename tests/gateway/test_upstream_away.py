@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from daemon.config import UpstreamConfig
-from daemon.engine.upstream import UpstreamEngine
+from daemon.engine.upstream.engine import UpstreamEngine
 from tests.daemon.running import running, until
 from tests.engine.upstream_server import UpstreamServer
 
 
 async def test_it_starts_without_its_upstream_and_answers_once_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daemon.engine.upstream._FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr("daemon.engine.upstream.engine._FIRST_PAUSE_S", 0.02)
     async with UpstreamServer() as server:
         port = int(server.url.split(":")[2].split("/")[0])
     engine = UpstreamEngine(UpstreamConfig(kind="upstream", url=server.url, model="scripted"))

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 from daemon.gateway.answering import answer
 from daemon.gateway.body import read_json
 from daemon.gateway.gateway import Gateway
-from daemon.gateway.wire_completions import CompletionReply, echoes, parse
+from daemon.gateway.wires.completions import CompletionReply, echoes, parse
 from daemon.serving.snapshot import Snapshot
 
 PATH = "/v1/completions"
@@ -32,6 +32,6 @@ class CompletionRoutes:
         echoed = [(call.text or "") if echoes(body) else "" for call in calls]
 
         def form(record_id: str, snapshot: Snapshot) -> CompletionReply:
-            return CompletionReply(record_id, calls[0].model, snapshot.release_id, echoed)
+            return CompletionReply(record_id, calls[0].model, snapshot.release_id, echoed, include_usage=calls[0].include_usage)
 
         return await answer(self._gateway, request, calls, place, form)

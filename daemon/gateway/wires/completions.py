@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from daemon.errors import BadRequest, Unsupported
-from daemon.gateway.answering import ReplyForm, usage_object
 from daemon.gateway.call import Call
-from daemon.gateway.fields import an_object, bad, boolean, integer, required_text, text
-from daemon.gateway.sampling_fields import MAX_TOP_LOGPROBS, parse_choices, parse_max_tokens, parse_sampling
 from daemon.gateway.steps import Done, Piece
+from daemon.gateway.wires.chunks import ChunkForm, usage_object
+from daemon.gateway.wires.fields import an_object, bad, boolean, integer, required_text, text
+from daemon.gateway.wires.sampling_fields import MAX_TOP_LOGPROBS, parse_choices, parse_max_tokens, parse_sampling
 from daemon.records import JSON, JSONObject, Usage
 
 WIRE = "completions"
@@ -81,11 +81,12 @@ def _prompts(body: JSONObject) -> list[str]:
     return found
 
 
-class CompletionReply(ReplyForm):
+class CompletionReply(ChunkForm):
     """One id and one creation time for all that goes out for one request."""
 
-    def __init__(self, record_id: str, model: str, release_id: str, echoed: Sequence[str]) -> None:
+    def __init__(self, record_id: str, model: str, release_id: str, echoed: Sequence[str], *, include_usage: bool) -> None:
         """`echoed`: what each reply begins with."""
+        super().__init__(include_usage=include_usage)
         self._head: JSONObject = {
             "id": f"cmpl-{record_id.rpartition('_')[2]}",
             "object": "text_completion",
@@ -96,10 +97,10 @@ class CompletionReply(ReplyForm):
         self._echoed = echoed
         self._offsets = [len(prefix) for prefix in echoed]
 
-    def opening(self, index: int) -> JSONObject | None:
+    def opening_chunk(self, index: int) -> JSONObject | None:
         return self._chunk(index, self._echoed[index]) if self._echoed[index] else None
 
-    def piece(self, index: int, piece: Piece) -> JSONObject | None:
+    def piece_chunk(self, index: int, piece: Piece) -> JSONObject | None:
         given = piece.delta.get("content")
         shown = given if isinstance(given, str) else ""
         if not shown and not piece.logprobs:
@@ -107,10 +108,10 @@ class CompletionReply(ReplyForm):
         logprobs, self._offsets[index] = _logprobs(piece.logprobs, self._offsets[index])
         return self._chunk(index, shown, logprobs)
 
-    def closing(self, index: int, done: Done) -> JSONObject:
+    def closing_chunk(self, index: int, done: Done) -> JSONObject:
         return self._chunk(index, "", None, done.inference.finish_reason)
 
-    def usage(self, usage: JSONObject) -> JSONObject:
+    def usage_chunk(self, usage: JSONObject) -> JSONObject:
         return {**self._head, "choices": [], "usage": usage}
 
     def whole(self, choices: Sequence[Done], usage: Usage, reef: JSONObject) -> JSONObject:

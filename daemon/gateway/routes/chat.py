@@ -6,11 +6,12 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from daemon.gateway.answering import MakeForm, answer
+from daemon.gateway.answering import answer
 from daemon.gateway.body import read_json
 from daemon.gateway.call import Call
 from daemon.gateway.gateway import Gateway
-from daemon.gateway.wire_chat import ChatReply, parse
+from daemon.gateway.wires.chat import ChatReply, parse
+from daemon.gateway.wires.form import MakeForm
 
 PATH = "/v1/chat/completions"
 
@@ -32,4 +33,4 @@ class ChatRoutes:
 
 
 def form_of(call: Call) -> MakeForm:
-    return lambda record_id, snapshot: ChatReply(record_id, call.model, snapshot.release_id)
+    return lambda record_id, snapshot: ChatReply(record_id, call.model, snapshot.release_id, include_usage=call.include_usage)

@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterable, Sequence
 
 from daemon.errors import BadRequest
-from daemon.gateway.answering import ReplyForm, usage_object
 from daemon.gateway.call import Call
-from daemon.gateway.fields import an_object, array, bad, boolean, required_text
-from daemon.gateway.sampling_fields import parse_chat_logprobs, parse_choices, parse_max_tokens, parse_sampling
 from daemon.gateway.steps import Done, Piece
-from daemon.gateway.tool_fields import parse_response_format, parse_template_values, parse_tool_choice, parse_tools
+from daemon.gateway.wires.chunks import ChunkForm, usage_object
+from daemon.gateway.wires.fields import an_object, array, bad, boolean, required_text
+from daemon.gateway.wires.sampling_fields import parse_chat_logprobs, parse_choices, parse_max_tokens, parse_sampling
+from daemon.gateway.wires.tool_fields import parse_response_format, parse_template_values, parse_tool_choice, parse_tools
 from daemon.records import JSON, JSONObject, Message, Usage
 
 WIRE = "chat"
@@ -102,10 +102,11 @@ def _for_engine(message: Message) -> Message:
     return changed
 
 
-class ChatReply(ReplyForm):
+class ChatReply(ChunkForm):
     """One id and one creation time for all that goes out for one request."""
 
-    def __init__(self, record_id: str, model: str, release_id: str) -> None:
+    def __init__(self, record_id: str, model: str, release_id: str, *, include_usage: bool) -> None:
+        super().__init__(include_usage=include_usage)
         self._head: JSONObject = {
             "id": f"chatcmpl-{record_id.rpartition('_')[2]}",  # agents keep it, and it names the record
             "created": int(time.time()),
@@ -113,18 +114,18 @@ class ChatReply(ReplyForm):
             "system_fingerprint": release_id,
         }
 
-    def opening(self, index: int) -> JSONObject | None:
+    def opening_chunk(self, index: int) -> JSONObject | None:
         return self._chunk(index, {"role": "assistant", "content": ""})
 
-    def piece(self, index: int, piece: Piece) -> JSONObject | None:
+    def piece_chunk(self, index: int, piece: Piece) -> JSONObject | None:
         if not piece.delta and not piece.logprobs:
             return None
         return self._chunk(index, piece.delta or {"content": ""}, _logprobs(piece.logprobs))
 
-    def closing(self, index: int, done: Done) -> JSONObject:
+    def closing_chunk(self, index: int, done: Done) -> JSONObject:
         return self._chunk(index, {}, None, done.inference.finish_reason)
 
-    def usage(self, usage: JSONObject) -> JSONObject:
+    def usage_chunk(self, usage: JSONObject) -> JSONObject:
         return {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage}
 
     def whole(self, choices: Sequence[Done], usage: Usage, reef: JSONObject) -> JSONObject:

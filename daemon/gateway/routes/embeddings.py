@@ -15,9 +15,9 @@ from starlette.routing import Route
 from daemon.errors import BadRequest, Unsupported
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.fields import bad, integer, required_text
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.sse import unless_hung_up
+from daemon.gateway.wires.fields import bad, integer, required_text
 from daemon.records import JSON, JSONObject
 
 PATH = "/v1/embeddings"

@@ -9,7 +9,8 @@ import httpx
 
 from daemon import json_text
 from daemon.engine.base import Delta, Event, Finished
-from daemon.engine.upstream_errors import stream_error
+from daemon.engine.upstream.errors import stream_error
+from daemon.engine.upstream.reader import ReplyReader
 from daemon.errors import EngineError
 from daemon.records import JSON, JSONObject, Usage
 
@@ -18,7 +19,7 @@ _REPLY_LIMIT_BYTES = 64 << 20  # of a reply that never ends
 _IMPOSSIBLE = 9999.0  # what servers write for a log-probability of minus infinity
 
 
-class StreamedReply:
+class ChatReader(ReplyReader):
     """One reply, taken in line by line."""
 
     def __init__(self) -> None:
@@ -26,16 +27,11 @@ class StreamedReply:
         self._usage = Usage(0, 0)
         self._pieces = 0
 
-    def take(self, line: str) -> list[Event]:
-        """The events of one `data:` line.
-
-        Raises:
-            ReefError: the upstream says that it failed, or what it says is no reply.
-        """
-        if line == "[DONE]":
+    def take(self, data: str) -> list[Event]:
+        if data == "[DONE]":
             return []
         try:
-            chunk: JSON = json.loads(line)
+            chunk: JSON = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise EngineError("The upstream sent something that is no reply.", "Look at its log.") from error
         if not isinstance(chunk, dict):
@@ -55,8 +51,17 @@ class StreamedReply:
         self._pieces += 1
         return [event]
 
+    def take_whole(self, body: JSONObject) -> list[Event]:
+        choices = body.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            raise EngineError("The upstream sent something that is no reply.", "Look at its log.")
+        self._take_usage(body.get("usage"))
+        reason = choice.get("finish_reason")
+        self._finish_reason = reason if isinstance(reason, str) else ""
+        return [_delta({**choice, "delta": choice["message"]} if "message" in choice else choice)]
+
     def finished(self) -> Finished:
-        """Raises EngineError if the upstream closed the stream before the reply's end."""
         if not self._finish_reason:
             raise EngineError("The upstream broke off in the middle of its reply.", "Send the request again.")
         usage = self._usage if self._usage.completion_tokens else Usage(self._usage.prompt_tokens, self._pieces)

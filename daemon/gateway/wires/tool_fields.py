@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daemon.errors import BadRequest
-from daemon.gateway.fields import an_object, array, bad
+from daemon.gateway.wires.fields import an_object, array, bad
 from daemon.records import JSON, JSONObject
 
 _FORMATS = ("text", "json_object", "json_schema")

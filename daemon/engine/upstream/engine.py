@@ -28,9 +28,9 @@ from daemon.engine.base import (
     Priority,
     Stats,
 )
-from daemon.engine.upstream_body import body_of, path_of
-from daemon.engine.upstream_errors import Unreachable, foreign_errors, raise_for_status, refusal
-from daemon.engine.upstream_reply import StreamedReply, data_lines, read_json, whole
+from daemon.engine.upstream.chat_reply import ChatReader, data_lines, read_json, whole
+from daemon.engine.upstream.chat_request import body_of, path_of
+from daemon.engine.upstream.errors import Unreachable, foreign_errors, raise_for_status, refusal
 from daemon.errors import BadRequest, EngineError, ReefError, Unsupported
 from daemon.records import JSON, JSONObject, Message
 
@@ -116,7 +116,7 @@ class UpstreamEngine(Engine):
             with self._watched():
                 async with client.stream("POST", path_of(request), json=body_of(request, self._config.model)) as response:
                     await raise_for_status(response)
-                    reply = StreamedReply()
+                    reply = ChatReader()
                     async with contextlib.aclosing(data_lines(response)) as lines:
                         async for line in lines:
                             for event in reply.take(line):

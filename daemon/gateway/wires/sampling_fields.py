@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from daemon.errors import BadRequest
 from daemon.gateway.call import SEED_LIMIT, SamplingRequest
-from daemon.gateway.fields import an_object, bad, boolean, integer, number, texts
+from daemon.gateway.wires.fields import an_object, bad, boolean, integer, number, texts
 from daemon.records import JSONObject
 
 MAX_CHOICES = 8
