@@ -20,13 +20,13 @@ from daemon.engine.llama.engine import LlamaEngine
 from daemon.engine.llama.room import check_room
 from daemon.errors import Conflict, EngineError, ReefError
 from daemon.evolution.publish import answer_once
+from daemon.failpoints import failpoint
 from daemon.model_files import canonical
 from daemon.models import resolve_model
 from daemon.recovery import for_base
 from daemon.services import Services
 from daemon.serving.releases import base_facts
 from daemon.serving.snapshot import Snapshot
-from daemon.versions.failpoints import failpoint
 from daemon.versions.release import Prepared, Release
 
 _log = logging.getLogger("reef.models")

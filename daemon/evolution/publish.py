@@ -14,12 +14,12 @@ from contextlib import asynccontextmanager
 from daemon.engine.base import Engine, Finished, GenerateRequest, ModelInfo, Priority
 from daemon.errors import Conflict, EngineError, ReefError
 from daemon.experience.operations import OperationLog, ReleaseFacts
+from daemon.failpoints import failpoint
 from daemon.records import JSON, Sampling
 from daemon.serving.releases import RepositoryReleases
 from daemon.serving.serving import Serving
 from daemon.serving.snapshot import Snapshot
 from daemon.versions import operations
-from daemon.versions.failpoints import failpoint
 from daemon.versions.release import Draft, Prepared, Release
 from daemon.versions.repository import Repository
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from dulwich.file import FileLocked
 
 from daemon.errors import Conflict, DataError, NotFound
+from daemon.failpoints import failpoint
 from daemon.harness_tree import HarnessTree, check_tree
 from daemon.versions import git_objects
 from daemon.versions.change import change_line
 from daemon.versions.draft import lora_of, manifest_of
-from daemon.versions.failpoints import failpoint
 from daemon.versions.lock import WriteLock
 from daemon.versions.manifest import Manifest
 from daemon.versions.refs import Refs, check_scenario, head_ref, held_refs, is_release_id, mirror_ref, rejected_refs

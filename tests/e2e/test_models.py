@@ -14,8 +14,8 @@ import pytest
 
 from daemon.config import LlamaConfig
 from daemon.config_load import load
+from daemon.failpoints import SWITCH_FAILPOINTS
 from daemon.models import embedded_model
-from daemon.versions.failpoints import SWITCH_FAILPOINTS
 from tests.e2e.faults.scene import add_lora_release, check_promises
 from tests.e2e.reef_home import ReefHome
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from daemon.versions.failpoints import failpoint
+from daemon.failpoints import failpoint
 from daemon.versions.repository import Repository
 from tests.versions.parts import draft, lora_folder, tree
 

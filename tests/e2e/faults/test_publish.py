@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from daemon.versions.failpoints import FAILPOINTS
+from daemon.failpoints import FAILPOINTS
 from tests.e2e.faults.scene import add_lora_release, check_promises, quick_recipes
 from tests.e2e.reef_home import ReefHome
 

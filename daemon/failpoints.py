@@ -1,0 +1,57 @@
+"""Named instants at which a test kills the process, as a power cut would.
+
+A crash between two steps of publishing, or of taking up a record, cannot be produced from outside with any precision, so the steps name
+themselves. `REEF_FAILPOINT=NAME` in the environment kills at the first passage, `NAME:5` at the fifth. It is read once, for a failpoint
+lies on the path of every request; only the fault tests set it, and a user who does gets what it says.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Final
+
+FAILPOINTS: Final = (
+    "publish.lfs-written",  # weights durable, nothing refers to them
+    "publish.commit-written",  # commit durable, no ref points to it
+    "publish.smoke-loaded",  # the engine has loaded the LoRA
+    "publish.head-moved",  # the new release is the head, the log does not know yet
+    "publish.logged",  # the log knows, the engine still serves the old release
+)
+
+SWITCH_FAILPOINTS: Final = (
+    "model.loaded",  # the other model answers in a second worker
+    "model.prepared",  # releases without LoRA are durable, nothing refers to them
+    "model.chosen",  # the settings name the other model
+    "model.published",  # one scenario's release is its head, the others' are not
+    "model.switched",  # the other model serves, the worker before still runs
+)
+
+ADMISSION_FAILPOINTS: Final = (
+    "admission.request-read",  # the body is read and valid
+    "admission.session-resolved",  # its session is known, the engine was not asked
+    "admission.engine-answered",  # the whole reply is there, nothing of it is stored
+    "admission.queued",  # the writer has the record in its queue
+    "admission.in-transaction",  # its rows are written and not committed
+    "admission.committed",  # it is on disk, nobody was told
+    "admission.receipt-sent",  # the last byte of the answer was handed to the socket
+)
+
+_armed, _, _count = os.environ.get("REEF_FAILPOINT", "").partition(":")
+_left = int(_count) if _count.isdecimal() else 1
+_lock = threading.Lock()
+
+
+def failpoint(name: str) -> None:
+    """Kill this process with SIGKILL iff `REEF_FAILPOINT` names this passage of `name`."""
+    if name == _armed:
+        _passed()
+
+
+def _passed() -> None:
+    global _left
+    with _lock:
+        _left -= 1
+        if _left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
