@@ -14,6 +14,7 @@ from daemon.experience.operations import OperationLog
 from daemon.experience.reader import Reader
 from daemon.experience.runs import RunStore
 from daemon.experience.store import Store
+from daemon.measures import RequestMeasures
 from daemon.paths import Home
 from daemon.serving.releases import RepositoryReleases
 from daemon.serving.scenarios import Scenarios
@@ -45,6 +46,7 @@ class Services:
     runs: RunStore
     publisher: Publisher
     runner: Runner
+    measures: RequestMeasures = field(default_factory=RequestMeasures)  # what is asked of the daemon
     warnings: list[str] = field(default_factory=list)  # what the owner should know: a restart is needed, a file is refused
     reconfigured: asyncio.Event = field(default_factory=asyncio.Event)  # `loaded` was replaced
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

@@ -24,6 +24,7 @@ from daemon.experience.packing import object_from_json, pack, to_json, unpack
 from daemon.experience.rows import Rows, clean
 from daemon.experience.session_index import CAPACITY, SessionIndex
 from daemon.experience.writer import Writer
+from daemon.measures import CommitMeasures
 from daemon.records import Inference, JSONObject, Message, Report
 from daemon.redact import RedactionRule, redact, redact_object, redact_text
 
@@ -63,6 +64,11 @@ class Store:
         with storage_errors():
             mark(self._connection, "closed")
             self._connection.close()
+
+    @property
+    def commits(self) -> CommitMeasures:
+        """How long the commits take, and how many writes share one."""
+        return self._writer.measures
 
     def resolve_session(
         self, scenario: str, explicit: str | None, messages: Sequence[Message], request: JSONObject | None = None

@@ -7,12 +7,15 @@ import logging
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from daemon.errors import ReefError, StorageError
 from daemon.experience.database import map_error
+from daemon.failpoints import failpoint
+from daemon.measures import CommitMeasures
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -67,6 +70,7 @@ class Writer:
         """`on_rollback` drops what the caller remembers of rows that were undone."""
         self._connection = connection
         self._on_rollback = on_rollback
+        self.measures = CommitMeasures()
         self._queue: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
@@ -114,6 +118,7 @@ class Writer:
     def _commit(self, jobs: list[_Job[object]]) -> None:
         connection = self._connection
         done: list[_Job[object]] = []
+        started = time.perf_counter()
         try:
             connection.execute("BEGIN IMMEDIATE")
             for job in jobs:
@@ -121,9 +126,12 @@ class Writer:
                     done.append(job)
                 else:
                     self._on_rollback()
+            failpoint("admission.in-transaction")
             connection.execute("COMMIT")
+            failpoint("admission.committed")
         except sqlite3.Error as error:
             self._on_rollback()
+            self.measures.failed += 1
             if connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):  # the disk fails even for that: the next BEGIN will say so
                     connection.execute("ROLLBACK")
@@ -131,5 +139,6 @@ class Writer:
                 if not job.future.done():
                     job.fail(error)
             return
+        self.measures.commit(time.perf_counter() - started, len(jobs))
         for job in done:
             job.resolve()

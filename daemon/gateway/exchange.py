@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from daemon.engine.base import Delta, Engine, Finished, GenerateRequest, Progress
 from daemon.errors import EngineError, ReefError
+from daemon.failpoints import failpoint
 from daemon.gateway.reply import ReplyBuilder
 from daemon.gateway.steps import Done, Failed, Piece, Reading, Step, Steps
 from daemon.records import Inference, JSONObject, Status
@@ -86,6 +87,7 @@ class Exchange:
         end: Done | Failed
         try:
             finished = await self._generate()
+            failpoint("admission.engine-answered")
             self._generated = True  # from here on a hang-up changes nothing: the record must not be lost
             end = await self._keep(self._completed(finished))
         except asyncio.CancelledError:  # only `abort` cancels this task

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from daemon.engine.base import Capability, Embedded, GenerateRequest, ModelInfo, Priority
 from daemon.errors import Busy, Conflict, Unsupported
 from daemon.experience.grouping import SessionMatch, identify
+from daemon.failpoints import failpoint
 from daemon.gateway.admission import check_fits, check_length, check_model, check_supported, is_long
 from daemon.gateway.call import Call, Place
 from daemon.gateway.choices import Starter, said_of
@@ -21,6 +22,7 @@ from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.steps import Steps
 from daemon.gateway.wires.chat import engine_messages
 from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, TurnKind, new_id
+from daemon.request_facts import note_record
 from daemon.services import Services
 from daemon.serving.releases import base_facts
 from daemon.serving.serving import HEAD, Lease
@@ -44,7 +46,9 @@ class StoreRecorder(Recorder):
             future = await asyncio.to_thread(store.append, inference)
         else:
             future = store.append(inference)
+        failpoint("admission.queued")
         await asyncio.wrap_future(future)
+        note_record(inference)
 
 
 class Gateway(Starter):
@@ -76,6 +80,7 @@ class Gateway(Starter):
             Unsupported: the engine does not declare what it needs.
             Conflict: the scenario stands on another release than the one that the request binds it to.
         """
+        failpoint("admission.request-read")
         scenario = await self._admit(call, request)
         explicit = identify(dict(request.headers), call.request)
         resolve = self._services.store.resolve_session
@@ -83,6 +88,7 @@ class Gateway(Starter):
             match = await asyncio.to_thread(resolve, scenario, explicit, call.messages, call.request)
         else:
             match = resolve(scenario, explicit, call.messages, call.request)
+        failpoint("admission.session-resolved")
         return Place(scenario, match, _tags(request))
 
     async def place_text(self, calls: Sequence[Call], request: Request) -> Place:
