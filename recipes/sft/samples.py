@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from daemon.evolution.model_client import ModelClient
 from daemon.records import JSONObject, Message
 from daemon.serving_hints import ServingHints
+from daemon.tool_forms import chat_tools
 from daemon.training.job import Sample
 from recipes.sft.exchanges import Exchange
 
@@ -114,8 +115,7 @@ def _end_of_turn(exchanges: Sequence[Exchange]) -> int | None:
 
 
 def _tools(exchange: Exchange) -> tuple[JSONObject, ...]:
-    tools = exchange.turn.inference.request.get("tools")
-    return tuple(tool for tool in tools if isinstance(tool, dict)) if isinstance(tools, list) else ()
+    return chat_tools(exchange.turn.inference.request)
 
 
 def _system(exchange: Exchange) -> tuple[str, ...]:
