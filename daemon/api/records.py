@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -67,7 +68,8 @@ class RecordRoutes:
 
     async def _store(self, scenario: str, records: Sequence[tuple[str, str, JSONObject]]) -> list[JSONObject]:
         await self._services.scenarios.ensure(scenario)
-        await asyncio.wrap_future(self._services.store.append_records(scenario, records))
+        items = [ImportedRecord(record, scenario, time.time(), kind, payload, 0) for record, kind, payload in records]
+        await asyncio.wrap_future(self._services.store.append_imported(items))
         return [{"agent_record_id": record, "scenario": scenario, "request_type": kind} for record, kind, _ in records]
 
     def _page(self, scenario: str, after: int, limit: int, kind: str | None) -> list[JSONObject]:

@@ -21,6 +21,7 @@ from daemon.experience.grouping import SessionMatch
 from daemon.experience.keys import conversation_keys
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, pack, to_json, unpack
+from daemon.experience.reader import ImportedRecord
 from daemon.experience.rows import Rows, clean
 from daemon.experience.session_index import CAPACITY, SessionIndex
 from daemon.experience.writer import Writer
@@ -104,40 +105,27 @@ class Store:
         """
 
         def write(connection: sqlite3.Connection) -> int:
-            stored = self._without_secrets(report)
-            scenario = self._rows.scenario(connection, report.scenario, report.created_at)
-            references = tuple(dict.fromkeys(report.references))
-            row = connection.execute(
-                "SELECT sequence, kind FROM records WHERE id = ? AND scenario = ?", (clean(report.id), scenario)
-            ).fetchone()
-            if row is not None:
-                return _same_report(connection, int(row[0]), row[1], replace(stored, references=references))
-            targets = [_target(connection, scenario, receipt, report.scenario) for receipt in references]
-            sequence = self._rows.record(connection, scenario, report.id, "report", report.created_at)
-            connection.execute(
-                "INSERT INTO reports VALUES (?, ?, ?, ?)",
-                (sequence, stored.score, json.dumps(stored.feedback), json.dumps(stored.metadata)),
-            )
-            connection.executemany(
-                "INSERT INTO report_references VALUES (?, ?, ?)", [(sequence, position, target) for position, target in enumerate(targets)]
-            )
-            return sequence
+            return self._write_report(connection, report)[0]
 
         return self._writer.submit(write)
 
-    def append_records(self, scenario: str, records: Sequence[tuple[str, str, JSONObject]]) -> Future[list[int]]:
-        """Store what an import brings (id, request type, payload), as it is, in one transaction, all or none; their places in the stream.
+    def append_imported(self, items: Sequence[Inference | Report | ImportedRecord]) -> Future[list[bool]]:
+        """Store what an import brings, in order and in one transaction, all or none; for each item whether it is new.
 
-        Idempotent like `append_report`: a record that is there already is left, and the future fails with `Conflict` for other content.
+        Idempotent: what is there already stays as it is. The future fails with `Conflict` where an id holds other content, and
+        with `BadRequest` for feedback on a receipt that its scenario does not know.
         """
 
-        hide = self._redaction.applies(scenario)
-
-        def write(connection: sqlite3.Connection) -> list[int]:
-            now = time.time()
-            place = self._rows.scenario(connection, scenario, now)
-            kept = [(record, kind, redact_object(payload)[0] if hide else payload) for record, kind, payload in records]
-            return [self._import(connection, place, now, *record) for record in kept]
+        def write(connection: sqlite3.Connection) -> list[bool]:
+            written = []
+            for item in items:
+                if isinstance(item, Inference):
+                    written.append(self._write_imported(connection, item))
+                elif isinstance(item, Report):
+                    written.append(self._write_report(connection, item)[1])
+                else:
+                    written.append(self._write_as_it_came(connection, item))
+            return written
 
         return self._writer.submit(write)
 
@@ -229,22 +217,66 @@ class Store:
             feedback = redact_object(feedback)[0]
         return replace(report, feedback=feedback, metadata=redact_object(report.metadata)[0])
 
-    def _import(
-        self, connection: sqlite3.Connection, scenario: int, now: float, record_id: str, request_type: str, payload: JSONObject
-    ) -> int:
-        data = to_json(payload)
+    def _write_report(self, connection: sqlite3.Connection, report: Report) -> tuple[int, bool]:
+        """Its place in the stream, and whether it is new."""
+        stored = self._without_secrets(report)
+        scenario = self._rows.scenario(connection, report.scenario, report.created_at)
+        references = tuple(dict.fromkeys(report.references))
         row = connection.execute(
-            "SELECT r.sequence, i.request_type, i.payload FROM records r LEFT JOIN imports i ON i.sequence = r.sequence"
-            " WHERE r.id = ? AND r.scenario = ?",
-            (clean(record_id), scenario),
+            "SELECT sequence, kind FROM records WHERE id = ? AND scenario = ?", (clean(report.id), scenario)
         ).fetchone()
         if row is not None:
-            if row[1] == request_type and object_from_json(unpack(row[2])) == object_from_json(data):
-                return int(row[0])
-            raise Conflict(f"The id {record_id} is taken by another record.", "Send it under another `agent_record_id`.")
-        sequence = self._rows.record(connection, scenario, record_id, "import", now)
-        connection.execute("INSERT INTO imports VALUES (?, ?, ?)", (sequence, clean(request_type), pack(data)))
-        return sequence
+            return _same_report(connection, int(row[0]), row[1], replace(stored, references=references)), False
+        targets = [_target(connection, scenario, receipt, report.scenario) for receipt in references]
+        sequence = self._rows.record(connection, scenario, report.id, "report", report.created_at)
+        connection.execute(
+            "INSERT INTO reports VALUES (?, ?, ?, ?)",
+            (sequence, stored.score, json.dumps(stored.feedback), json.dumps(stored.metadata)),
+        )
+        connection.executemany(
+            "INSERT INTO report_references VALUES (?, ?, ?)", [(sequence, position, target) for position, target in enumerate(targets)]
+        )
+        return sequence, True
+
+    def _write_imported(self, connection: sqlite3.Connection, inference: Inference) -> bool:
+        """Whether it is new. When it was stored, where it was grouped and how it is labelled may differ from what stands."""
+        record = redact(inference) if self._redaction.applies(inference.scenario) else inference
+        where = "WHERE r.id = ? AND c.name = ?"
+        stored = Loader(connection).inferences(where, (clean(inference.id), inference.scenario))
+        if stored:
+            known = stored[0]
+            same = replace(
+                record, created_at=known.created_at, session=known.session, kind=known.kind, sequence=known.sequence, tokens=None
+            )
+            if replace(known, tokens=None) == same:
+                return False
+        elif not _is_taken(connection, inference.id, inference.scenario):
+            self._rows.inference(connection, record, self._index.add(inference))
+            return True
+        raise Conflict(f"The id {inference.id} is taken by another record.", "Send it under another id.")
+
+    def _write_as_it_came(self, connection: sqlite3.Connection, item: ImportedRecord) -> bool:
+        """Whether it is new."""
+        scenario = self._rows.scenario(connection, item.scenario, item.created_at)
+        payload = redact_object(item.payload)[0] if self._redaction.applies(item.scenario) else item.payload
+        data = to_json(payload)
+        row = connection.execute(
+            "SELECT i.request_type, i.payload FROM records r LEFT JOIN imports i ON i.sequence = r.sequence"
+            " WHERE r.id = ? AND r.scenario = ?",
+            (clean(item.id), scenario),
+        ).fetchone()
+        if row is not None:
+            if row[0] == item.request_type and object_from_json(unpack(row[1])) == object_from_json(data):
+                return False
+            raise Conflict(f"The id {item.id} is taken by another record.", "Send it under another `agent_record_id`.")
+        sequence = self._rows.record(connection, scenario, item.id, "import", item.created_at)
+        connection.execute("INSERT INTO imports VALUES (?, ?, ?)", (sequence, clean(item.request_type), pack(data)))
+        return True
+
+
+def _is_taken(connection: sqlite3.Connection, record: str, scenario: str) -> bool:
+    query = "SELECT 1 FROM records r JOIN scenarios c ON c.id = r.scenario WHERE r.id = ? AND c.name = ?"
+    return connection.execute(query, (clean(record), scenario)).fetchone() is not None
 
 
 def _target(connection: sqlite3.Connection, scenario: int, receipt: str, name: str) -> int:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
+from daemon.experience.reader import ImportedRecord
 from daemon.records import Inference, JSONObject, Message, Report, Status, TokenTrace, TurnKind, new_id
 
 _clock = itertools.count(1_700_000_000)
@@ -67,6 +68,10 @@ def report(*references: Inference, score: float | None = None, feedback: str | J
         score=score,
         feedback=feedback,
     )
+
+
+def as_it_came(record_id: str, request_type: str, payload: JSONObject, *, scenario: str = "default") -> ImportedRecord:
+    return ImportedRecord(record_id, scenario, float(next(_clock)), request_type, payload, 0)
 
 
 def size_bytes(path: Path) -> int:

@@ -16,7 +16,7 @@ from daemon.experience.reader import Reader
 from daemon.experience.store import Store
 from daemon.records import Message, TokenTrace
 from daemon.redact import RedactionRule, redact, redact_json, redact_text
-from tests.experience.make import inference, report, user
+from tests.experience.make import as_it_came, inference, report, user
 
 # Made up here, put together from pieces so that no scanner takes this file for a leak.
 _BODY = "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY"
@@ -97,7 +97,7 @@ def test_a_scenario_may_keep_its_own_rule(tmp_path: Path) -> None:
         record = replace(inference([user(text)], text), scenario=scenario)
         store.append(record)
         store.append_report(replace(report(record, feedback=text), scenario=scenario))
-        store.append_records(scenario, [("imp", "note", {"text": text})])
+        store.append_imported([as_it_came("imp", "note", {"text": text}, scenario=scenario)])
     store.close()
     reader = Reader(store.path)
     for scenario, hidden in (("default", False), ("private", True)):
@@ -113,7 +113,7 @@ def test_nothing_secret_reaches_the_disk(tmp_path: Path) -> None:
     record = inference([user(text)], text)
     store.append(record)
     store.append_report(report(record, feedback={"note": text}))
-    store.append_records("default", [("imp", "inference", {"deep": [{"text": text}]})]).result(10)
+    store.append_imported([as_it_came("imp", "log", {"deep": [{"text": text}]})]).result(10)
     again = store.resolve_session("default", None, [*record.messages, record.reply, user("next")])
     assert again.session == record.session  # grouped though the client's copy still holds the secret
     store.close()

@@ -13,7 +13,7 @@ from daemon.errors import BadRequest, Conflict, NotFound, StorageError
 from daemon.experience.reader import Reader
 from daemon.experience.store import Store
 from daemon.records import Inference, JSONObject, Message, Sampling, Status, TokenTrace, Usage, new_id
-from tests.experience.make import assistant, inference, report, size_bytes, system, user
+from tests.experience.make import as_it_came, assistant, inference, report, size_bytes, system, user
 
 TOOLS: JSONObject = {"tools": [{"type": "function", "function": {"name": f"tool{n}", "description": "words " * 40}} for n in range(8)]}
 
@@ -133,14 +133,29 @@ def test_the_stream_is_paged_in_order(store: Store, reader: Reader) -> None:
 
 def test_imports_are_kept_as_they_came(store: Store, reader: Reader) -> None:
     payload: JSONObject = {"messages": [user("x")], "n": 1}
-    [sequence] = store.append_records("default", [("imp", "inference", payload)]).result(10)
-    assert store.append_records("default", [("imp", "inference", payload)]).result(10) == [sequence]
+    assert store.append_imported([as_it_came("imp", "log", payload)]).result(10) == [True]
+    assert store.append_imported([as_it_came("imp", "log", payload)]).result(10) == [False]
     with pytest.raises(Conflict):
-        store.append_records("default", [("imp", "inference", {})]).result(10)
+        store.append_imported([as_it_came("imp", "log", {})]).result(10)
     with pytest.raises(Conflict):
-        store.append_records("default", [("a", "train", {}), ("imp", "train", {})]).result(10)
+        store.append_imported([as_it_came("a", "train", {}), as_it_came("imp", "train", {})]).result(10)
     assert [record.payload for record in reader.imported("default")] == [payload]  # nothing of the failed batch
     assert reader.items("default") == []
+
+
+def test_an_imported_conversation_is_stored_once_with_its_feedback(store: Store, reader: Reader) -> None:
+    turn = inference([user("old question")], "old reply", session="imported")
+    scored = report(turn, score=1.0, report_id="rep_old")
+    assert store.append_imported([turn, scored]).result(10) == [True, True]
+    later = replace(turn, created_at=turn.created_at + 5, session="elsewhere")  # the same content, read again
+    assert store.append_imported([later, scored]).result(10) == [False, False]
+    assert store.resolve_session("default", None, [*turn.messages, turn.reply, user("and now?")]).session == "imported"
+    assert [len(turn.reports) for turn in reader.session("imported").turns] == [1]
+    with pytest.raises(Conflict):
+        store.append_imported([inference([user("new")]), replace(turn, reply={"role": "assistant", "content": "other"})]).result(10)
+    with pytest.raises(BadRequest):
+        store.append_imported([inference([user("new")]), replace(scored, id="rep_b", references=("rec_none",))]).result(10)
+    assert reader.counts("default").inferences == 1
 
 
 def test_sessions_are_listed_newest_first(store: Store, reader: Reader) -> None:
