@@ -38,6 +38,26 @@ class TurnKind(StrEnum):
     ASIDE = "aside"  # a title, a summary, a commit message: belongs to the session, is no turn
 
 
+class Step(StrEnum):
+    """How a request follows from what its session held before."""
+
+    BEGIN = "begin"  # it goes on from nothing that is stored
+    CONTINUE = "continue"  # it goes on from the reply that it follows
+    BRANCH = "branch"  # the same, but another request went on from there already: a fork, an edited message
+    COMPACTION = "compaction"  # what came before was replaced by something shorter
+    RETRY = "retry"  # the request that it follows, sent again
+    CHOICE = "choice"  # one more reply to the request that it follows (`n` above 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where a request stands in its session."""
+
+    step: Step = Step.BEGIN
+    follows: str = ""  # a receipt; empty: none
+    keys: tuple[bytes, ...] = field(default=(), compare=False, repr=False)  # of the request's messages, so that they are hashed once
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """Sampler settings of one request, as applied. Temperature 0 is greedy."""
@@ -92,6 +112,7 @@ class Inference:
     finish_reason: str
     status: Status = Status.OK
     kind: TurnKind = TurnKind.TURN
+    lineage: Lineage = field(default_factory=Lineage)
     usage: Usage = field(default_factory=lambda: Usage(0, 0))
     sampling: Sampling = field(default_factory=Sampling)
     tokens: TokenTrace | None = None  # None: the engine gives none, or the text was redacted
