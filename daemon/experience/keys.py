@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from daemon import json_text
@@ -17,6 +19,7 @@ from daemon.records import JSON, Message
 from daemon.redact import redact_text
 
 ROOT = b""
+_REMEMBERED = 20_000
 
 
 def text_of(content: JSON) -> str:
@@ -28,20 +31,40 @@ def text_of(content: JSON) -> str:
     return ""
 
 
+class _Known:
+    """Keys of messages seen before, by a hash of their texts that is keyed anew in each process.
+
+    A conversation resends its history with every turn; finding a message here costs a tenth of making its key.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keys: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+
+    def get(self, name: tuple[int, int]) -> bytes | None:
+        with self._lock:
+            return self._keys.get(name)
+
+    def put(self, name: tuple[int, int], key: bytes) -> None:
+        with self._lock:
+            self._keys[name] = key
+            if len(self._keys) > _REMEMBERED:
+                self._keys.popitem(last=False)
+
+
+_known = _Known()
+
+
 def message_key(message: Message) -> bytes:
     """128 bits that name what one message says: role, text, other parts, names and arguments of tool calls."""
-    role = message.get("role")
-    content = message.get("content")
-    parts: list[JSON] = [
-        "system" if role == "developer" else role,
-        redact_text(text_of(content).strip())[0],
-    ]
-    if isinstance(content, list):
-        parts.extend(part for part in content if isinstance(part, dict) and not isinstance(part.get("text"), str))
-    calls = message.get("tool_calls")
-    if isinstance(calls, list):
-        parts.extend(_call(call) for call in calls)
-    return digest(to_json(parts))
+    name = _name_of(message)
+    if name is None:
+        return _make_key(message)
+    key = _known.get(name)
+    if key is None:
+        key = _make_key(message)
+        _known.put(name, key)
+    return key
 
 
 def conversation_keys(messages: Iterable[Message], parent: bytes = ROOT) -> list[bytes]:
@@ -57,6 +80,44 @@ def reply_key(prompt_keys: Sequence[bytes], reply: Message) -> bytes:
     """The key of a conversation that ends in our reply."""
     parent = prompt_keys[-1] if prompt_keys else ROOT
     return digest(parent, message_key({**reply, "role": "assistant"}))
+
+
+def _make_key(message: Message) -> bytes:
+    role = message.get("role")
+    content = message.get("content")
+    parts: list[JSON] = [
+        "system" if role == "developer" else role,
+        redact_text(text_of(content).strip())[0],
+    ]
+    if isinstance(content, list):
+        parts.extend(part for part in content if isinstance(part, dict) and not isinstance(part.get("text"), str))
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        parts.extend(_call(call) for call in calls)
+    return digest(to_json(parts))
+
+
+def _name_of(message: Message) -> tuple[int, int] | None:
+    """What stands for a message that holds only texts and plain calls: their lengths and hash; None for others."""
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str):
+        return None
+    if isinstance(content, list) and not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in content):
+        return None
+    if content is not None and not isinstance(content, str | list):
+        return None
+    texts = [role, text_of(content)]
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        for call in calls:
+            function = call.get("function") if isinstance(call, dict) else None
+            if not isinstance(function, dict):
+                return None
+            for value in (function.get("name"), function.get("arguments")):
+                if not isinstance(value, str):
+                    return None
+                texts.append(value)
+    return sum(map(len, texts)), hash(tuple(texts))
 
 
 def _call(call: JSON) -> JSON:
