@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from daemon.errors import BadRequest, Busy, EngineError, NotFound, ReefError
 from daemon.records import JSONObject
+from daemon.request_facts import note_error
 
 _log = logging.getLogger("reef.http")
 _ROUTES = "For clients there are POST /v1/chat/completions, /v1/completions and /v1/embeddings, and GET /v1/models."
@@ -78,6 +79,7 @@ def json_bytes(content: JSONObject) -> bytes:
 
 def error_response(error: ReefError, path: str, *, close: bool = False) -> Response:
     """The response for `error`; `close` ends the connection (the body was not read)."""
+    note_error(error)
     headers = {"retry-after": str(_retry_after_s(error))} if error.status in (429, 503) else {}
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
