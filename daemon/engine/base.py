@@ -104,6 +104,7 @@ class Finished:
     tokens: TokenTrace | None = None
     note: str = ""  # such as: a tool call could not be read and is given as text
     cache_miss: str = ""  # why what a conversation had before was read again: see CACHE_MISSES
+    stop_sequence: str = ""  # the stop string that ended the reply, where the engine knows it
 
 
 Event: TypeAlias = Delta | Progress | Finished

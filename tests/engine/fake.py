@@ -182,8 +182,9 @@ class ScriptedEngine(Engine):
         lora_id = request.lora.id if request.lora else None
         reply = self._script(request, lora_id)
         text, reason = reply.text, "tool_calls" if reply.tool_calls else "stop"
-        for stop in request.sampling.stop:
-            text = text.split(stop, 1)[0]
+        _, stopped = min(((at, stop) for stop in request.sampling.stop if (at := text.find(stop)) >= 0), default=(0, ""))
+        if stopped:
+            text = text.split(stopped, 1)[0]
         room = self._model.context_tokens - len(prompt)
         limit = min(room, request.max_tokens or room)
         completion = [*text.encode(errors="replace"), END]
@@ -207,7 +208,8 @@ class ScriptedEngine(Engine):
         has_ids = Capability.TOKEN_IDS in self._capabilities
         logprobs = tuple(_logprob(token, lora_id) for token in completion)
         trace = TokenTrace(tuple(prompt), tuple(completion), logprobs) if has_ids else None
-        yield Finished(reason, Usage(len(prompt), len(completion), cached), trace, note=reply.note, cache_miss=reply.cache_miss)
+        usage = Usage(len(prompt), len(completion), cached)
+        yield Finished(reason, usage, trace, note=reply.note, cache_miss=reply.cache_miss, stop_sequence=stopped)
 
     def _shown(self, piece: str, alternatives: int | None, lora_id: str | None) -> tuple[JSONObject, ...]:
         """A token is a byte; its only alternative is the next one."""

@@ -47,7 +47,7 @@ def test_bytes_may_be_cut_anywhere(parts: list[str], places: list[int], stops: b
 def test_a_stop_text_ends_the_reply_wherever_it_comes() -> None:
     reply = ReplyText(("\nUser:",), OURS.parser((READ,), ""))
     assert _shown(reply, [b"Yes.\nUs", b"er: and", b" more"])[0] == "Yes."
-    assert reply.stopped and not reply.called
+    assert reply.stopped and reply.stop == "\nUser:" and not reply.called
     reply = ReplyText(("🙂",), OURS.parser((READ,), ""))
     text, _, calls = _shown(reply, [CALL.encode()])
     assert (text, calls, reply.called) == ('<tool_call>\n{"name": "read", "arguments": {"path": "é ', "[]", False)

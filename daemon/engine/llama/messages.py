@@ -65,6 +65,7 @@ def event_of(answer: JSONObject) -> Event:
         TokenTrace(tuple(prompt), tuple(completion), tuple(numbers(answer.get("logprobs")))),
         note=str(answer.get("note", "")),
         cache_miss=str(answer.get("cache_miss", "")),
+        stop_sequence=str(answer.get("stop_sequence", "")),
     )
 
 

@@ -21,7 +21,12 @@ class ReplyText:
     @property
     def stopped(self) -> bool:
         """A stop string is complete; it and what follows is not shown."""
-        return self._text.stopped
+        return bool(self._text.stop)
+
+    @property
+    def stop(self) -> str:
+        """The stop string that ended the reply; empty: none did."""
+        return self._text.stop
 
     @property
     def note(self) -> str:
@@ -30,7 +35,7 @@ class ReplyText:
     def push(self, piece: bytes) -> list[Delta]:
         """Add a token's bytes."""
         shown = self._parser.push(self._text.push(piece))
-        return self._seen(shown + self._parser.finish() if self._text.stopped else shown)
+        return self._seen(shown + self._parser.finish() if self._text.stop else shown)
 
     def finish(self) -> list[Delta]:
         """The model ended its turn, or may not go on."""

@@ -185,6 +185,7 @@ class Sequence(Job):
             "cached_tokens": self.cached,
             "cache_miss": self.cache_miss,
             "note": self.reply.note,
+            "stop_sequence": self.reply.stop,
             "prompt": list(self.prompt),
             "completion": list(self.completion),
             "logprobs": list(self.logprobs),

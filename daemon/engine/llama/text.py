@@ -12,15 +12,15 @@ class TextStream:
         self._stops = stops
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._held = ""
-        self.stopped = False
+        self.stop = ""
 
     def push(self, piece: bytes) -> str:
-        """Add a token's bytes; returns what may be shown now. Sets `stopped` when a stop string is complete, which is never shown."""
+        """Add a token's bytes; returns what may be shown now. `stop` is the stop string once one is complete; it is never shown."""
         self._held += self._decoder.decode(piece)
-        found = min((at for stop in self._stops if (at := self._held.find(stop)) >= 0), default=-1)
-        if found >= 0:
-            self.stopped = True
-            shown, self._held = self._held[:found], ""
+        found = min(((at, stop) for stop in self._stops if (at := self._held.find(stop)) >= 0), default=None)
+        if found is not None:
+            at, self.stop = found
+            shown, self._held = self._held[:at], ""
             return shown
         keep = max((_overlap(self._held, stop) for stop in self._stops), default=0)
         cut = len(self._held) - keep
