@@ -51,6 +51,7 @@ def write_size(size_bytes: int) -> str:
 
 Bytes = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
 Auto = Literal["auto"]
+Wire = Literal["chat", "completions", "responses", "messages"]
 
 
 class Section(BaseModel):
@@ -135,7 +136,7 @@ class LlamaConfig(Section):
 
 
 class UpstreamConfig(Section):
-    """Another OpenAI-compatible server as the engine."""
+    """Another server as the engine: an OpenAI-compatible one, or one that speaks Anthropic's messages."""
 
     kind: Literal["upstream"]
     """`llama` runs a GGUF file here; `upstream` passes requests to another server."""
@@ -145,6 +146,8 @@ class UpstreamConfig(Section):
     """The model's name at that server."""
     api_key_env: str | None = None
     """The environment variable that holds its key; the key itself is never stored."""
+    wires: tuple[Wire, ...] = Field(default=("chat", "completions"), min_length=1)
+    """What it speaks: `chat`, `completions`, `responses`, `messages`. Requests on these are passed on unchanged, others translated."""
 
 
 EngineConfig: TypeAlias = LlamaConfig | UpstreamConfig

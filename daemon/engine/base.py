@@ -24,6 +24,7 @@ class Capability(Flag):
     STRUCTURE = auto()  # a reply held to a JSON schema, a tool call that must come
     FILL_IN_MIDDLE = auto()  # a text completed between a beginning and an end
     EMBEDDINGS = auto()  # vectors of texts
+    IMAGES = auto()  # pictures and other parts of a message that are no text
 
     def names(self) -> list[str]:
         return [str(flag.name).lower() for flag in self]
@@ -60,6 +61,16 @@ class LoRA:
 
 
 @dataclass(frozen=True, slots=True)
+class Forward:
+    """A request as the client sent it, for an engine that speaks its wire: the reply comes as it is too, in `Passed`."""
+
+    wire: str  # a name in `Engine.wires`
+    body: bytes  # JSON, with the engine's own name for the model
+    stream: bool
+    headers: Mapping[str, str] = field(default_factory=dict)  # those that the wire needs, such as anthropic-version
+
+
+@dataclass(frozen=True, slots=True)
 class GenerateRequest:
     messages: tuple[Message, ...]
     sampling: Sampling = field(default_factory=Sampling)
@@ -77,6 +88,7 @@ class GenerateRequest:
     scenario: str = ""  # places are shared out fairly between scenarios, and within one between sessions
     session: str = ""  # empty: belongs to no conversation that goes on
     extra: JSONObject = field(default_factory=dict)  # further request fields, for engines that pass them on
+    forward: Forward | None = None  # to be passed on unchanged; the other fields say the same for those who cannot
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,16 @@ class Finished:
     stop_sequence: str = ""  # the stop string that ended the reply, where the engine knows it
 
 
-Event: TypeAlias = Delta | Progress | Finished
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A part of a reply that is passed on as it came: one server-sent event with its blank line, or a whole body."""
+
+    data: bytes
+    said: tuple[Delta, ...] = ()  # what it says, for the record
+    closing: bool = False  # it may be the last: it waits until the record is on disk, and takes the receipt
+
+
+Event: TypeAlias = Delta | Progress | Passed | Finished
 
 
 CACHE_MISSES = ("template changed", "history rewritten", "evicted", "LoRA changed")
@@ -156,6 +177,11 @@ class Engine(ABC):
     @property
     @abstractmethod
     def capabilities(self) -> Capability: ...
+
+    @property
+    def wires(self) -> frozenset[str]:
+        """Those on which a request can be passed on as it is: see `Forward`. None, unless the engine is another server."""
+        return frozenset()
 
     @property
     @abstractmethod

@@ -52,6 +52,10 @@ class ServedEngine(Engine):
         return self._current.capabilities
 
     @property
+    def wires(self) -> frozenset[str]:
+        return self._current.wires
+
+    @property
     def model(self) -> ModelInfo:
         return self._current.model
 

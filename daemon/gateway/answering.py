@@ -12,8 +12,9 @@ from starlette.types import ASGIApp
 from daemon.gateway.call import Call, Place
 from daemon.gateway.choices import Choices, Starter
 from daemon.gateway.errors import json_response
+from daemon.gateway.passing import with_receipt
 from daemon.gateway.sse import KEEP_ALIVE_S, EventStream, Frames, unless_hung_up
-from daemon.gateway.steps import Done, Failed, Piece, Reading, Step
+from daemon.gateway.steps import Done, Failed, Frame, Piece, Reading, Step
 from daemon.gateway.wires.form import MakeForm, ReplyForm
 from daemon.records import Inference, JSONObject, Usage
 from daemon.serving.snapshot import Snapshot
@@ -44,8 +45,10 @@ async def answer(starter: Starter, request: Request, calls: Sequence[Call], plac
 async def _whole(starter: Starter, request: Request, choices: Choices, form: ReplyForm, calls: Sequence[Call]) -> Response:
     ended = await unless_hung_up(request.receive, choices.finished())
     records = [done.inference for done in ended]
-    body = form.whole(ended, total_usage(records, calls), starter.added(records))
-    return json_response(body, headers={**release_headers(choices.snapshot), **starter.headers(records)})
+    headers = {**release_headers(choices.snapshot), **starter.headers(records)}
+    if ended[0].held:  # passed on as it came
+        return Response(ended[0].held[0], headers=headers, media_type="application/json")
+    return json_response(form.whole(ended, total_usage(records, calls), starter.added(records)), headers=headers)
 
 
 class _ChoiceFrames(Frames):
@@ -85,6 +88,13 @@ class _ChoiceFrames(Frames):
         """The frames of one step."""
         form = self._form
         frames: list[bytes] = []
+        if isinstance(step, Frame):
+            return [step.data]
+        if isinstance(step, Done) and step.held:
+            ended[index] = step
+            return with_receipt(step.held, self._starter.added([step.inference]))
+        if isinstance(step, Reading):
+            form.prompt_tokens = step.prompt_tokens
         if index not in begun:
             begun.add(index)
             frames += form.opening(index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
+from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -26,8 +27,21 @@ HELD_LIMIT_BYTES = 256 << 20
 class ClientGone(BadRequest):
     """The client hung up while it was sending; nobody reads the answer."""
 
+    code = "client_gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    data: bytes  # decompressed
+    value: JSONObject
+
 
 async def read_json(request: Request, limit_bytes: int = BODY_LIMIT_BYTES) -> JSONObject:
+    """As `read_body`, without the bytes."""
+    return (await read_body(request, limit_bytes)).value
+
+
+async def read_body(request: Request, limit_bytes: int = BODY_LIMIT_BYTES) -> Body:
     """The request's body as a JSON object; an empty body is `{}`.
 
     Raises:
@@ -38,11 +52,11 @@ async def read_json(request: Request, limit_bytes: int = BODY_LIMIT_BYTES) -> JS
     with _Held() as held:
         data = await _read(request, limit_bytes, held)
         if not data:
-            return {}
+            return Body(data, {})
         value = await asyncio.to_thread(_parse, data) if len(data) > _PARSE_IN_THREAD_BYTES else _parse(data)
     if not isinstance(value, dict):
         raise BadRequest("The body must be a JSON object.")
-    return value
+    return Body(data, value)
 
 
 class _Held:

@@ -47,6 +47,15 @@ class SamplingRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as it came, to be passed on."""
+
+    data: bytes
+    value: JSONObject  # what `data` holds
+    headers: Mapping[str, str] = field(default_factory=dict)  # those of the client's that the wire needs
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A validated request: a conversation, or a plain `text` to go on with. Field by field as in `GenerateRequest`."""
 
@@ -68,6 +77,7 @@ class Call:
     choices: int = 1
     request: JSONObject = field(default_factory=dict)  # the body without its messages, as sent: goes into the record
     extra: JSONObject = field(default_factory=dict)  # fields that only some engines understand
+    sent: Sent | None = None  # None: it is never passed on as it is
 
     @property
     def release(self) -> str | None:

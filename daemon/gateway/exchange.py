@@ -13,11 +13,11 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
-from daemon.engine.base import Delta, Engine, Finished, GenerateRequest, Progress
+from daemon.engine.base import Delta, Engine, Finished, GenerateRequest, Passed, Progress
 from daemon.errors import EngineError, ReefError
 from daemon.failpoints import failpoint
 from daemon.gateway.reply import ReplyBuilder
-from daemon.gateway.steps import Done, Failed, Piece, Reading, Step, Steps
+from daemon.gateway.steps import Done, Failed, Frame, Piece, Reading, Step, Steps
 from daemon.records import Inference, JSONObject, Status
 from daemon.serving.serving import Lease
 from daemon.serving.snapshot import Snapshot
@@ -54,6 +54,8 @@ class Exchange:
         self._index = index
         self._reply = ReplyBuilder()
         self._logprobs: list[JSONObject] = []
+        self._held: list[bytes] = []
+        self._stop_sequence = ""
         self._started = time.monotonic()
         self._first_token_ms = 0.0
         self._admitted = False
@@ -116,17 +118,34 @@ class Exchange:
             async for event in events:
                 self._admitted = True
                 if isinstance(event, Delta):
-                    if not self._first_token_ms:
-                        self._first_token_ms = self._elapsed_ms()
-                    self._logprobs += event.logprobs
-                    self._tell(Piece(self._reply.add(event), event.logprobs))
+                    self._tell(Piece(self._take(event), event.logprobs))
+                elif isinstance(event, Passed):
+                    self._pass(event)
                 elif isinstance(event, Progress):
-                    self._tell(Reading())
+                    self._tell(Reading(event.total_tokens))
                 else:
                     return event
         raise EngineError("The engine ended the reply without saying so.", "Send the request again.")
 
+    def _take(self, delta: Delta) -> JSONObject:
+        if not self._first_token_ms:
+            self._first_token_ms = self._elapsed_ms()
+        self._logprobs += delta.logprobs
+        return self._reply.add(delta)
+
+    def _pass(self, part: Passed) -> None:
+        """Tell what does not end the reply at once; what may end it waits for the record."""
+        for delta in part.said:
+            self._take(delta)
+        if part.closing:
+            self._held.append(part.data)
+            return
+        for data in (*self._held, part.data):
+            self._tell(Frame(data))
+        self._held.clear()
+
     def _completed(self, finished: Finished) -> Inference:
+        self._stop_sequence = finished.stop_sequence
         reason = "tool_calls" if self._reply.has_tool_calls and finished.finish_reason == "stop" else finished.finish_reason
         return replace(
             self._so_far(),
@@ -155,7 +174,7 @@ class Exchange:
         except ReefError as error:
             _log.error("A record could not be stored: %s", error)
             return Failed(error)
-        return Done(inference, tuple(self._logprobs))
+        return Done(inference, tuple(self._logprobs), self._stop_sequence, tuple(self._held))
 
     def _tell(self, step: Step) -> None:
         self._steps.put(self._index, step)

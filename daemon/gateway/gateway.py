@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from starlette.requests import Request
 
@@ -16,9 +17,11 @@ from daemon.errors import Busy, Conflict, Unsupported
 from daemon.experience.grouping import SessionMatch, identify
 from daemon.failpoints import failpoint
 from daemon.gateway.admission import check_fits, check_length, check_model, check_supported, is_long
-from daemon.gateway.call import Call, Place
+from daemon.gateway.body import Body
+from daemon.gateway.call import Call, Place, Sent
 from daemon.gateway.choices import Starter, said_of
 from daemon.gateway.exchange import Exchange, Recorder
+from daemon.gateway.passing import passed_on
 from daemon.gateway.steps import Steps
 from daemon.gateway.wires.chat import engine_messages
 from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, TurnKind, new_id
@@ -70,6 +73,13 @@ class Gateway(Starter):
     @property
     def capabilities(self) -> Capability:
         return self._services.engine.capabilities
+
+    def sent(self, call: Call, body: Body, request: Request, *headers: str) -> Call:
+        """`call` with what the client sent, for an engine that speaks the wire. `headers`: names of those that the wire needs."""
+        if call.wire not in self._services.engine.wires:
+            return call
+        kept = {name: value for name in headers if (value := request.headers.get(name)) is not None}
+        return replace(call, sent=Sent(body.data, body.value, kept))
 
     async def place(self, call: Call, request: Request) -> Place:
         """Decide scenario and session of a conversation.
@@ -210,6 +220,7 @@ def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: 
             scenario=place.scenario,
             session=place.session if place.match.kind is TurnKind.TURN else "",
             extra=call.extra,
+            forward=passed_on(call, engine, snapshot) if priority is Priority.LIVE else None,
         )
         draft = Inference(  # the record, as far as it is known before the reply
             id=new_id("rec"),

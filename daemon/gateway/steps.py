@@ -20,8 +20,17 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """A part of the reply that is passed on as it came: whole server-sent events."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """The prompt is valid and is being read."""
+
+    prompt_tokens: int = 0  # 0: not known yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,8 @@ class Done:
 
     inference: Inference
     logprobs: tuple[JSONObject, ...] = ()  # of the whole reply
+    stop_sequence: str = ""  # the stop text that ended the reply, where the engine says so
+    held: tuple[bytes, ...] = ()  # of a reply that is passed on: what ends it, or all of it where it is not streamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +51,7 @@ class Failed:
     recorded: Inference | None = None
 
 
-Step: TypeAlias = Piece | Reading | Done | Failed
+Step: TypeAlias = Piece | Frame | Reading | Done | Failed
 
 
 class Steps:

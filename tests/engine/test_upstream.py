@@ -8,13 +8,11 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 
 from daemon.config import UpstreamConfig
 from daemon.engine.base import Capability, Delta, Engine, GenerateRequest, LoRA
 from daemon.engine.upstream.engine import UpstreamEngine
-from daemon.engine.upstream.errors import raise_for_status
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, ReefError
 from daemon.records import JSON, Sampling
 from tests.daemon.running import until
@@ -153,7 +151,7 @@ class TestUpstreamEngine(EngineContract):
 
 
 async def test_a_reply_without_end_is_broken_off(engine: Engine, server: UpstreamServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daemon.engine.upstream.chat_reply._REPLY_LIMIT_BYTES", 4096)
+    monkeypatch.setattr("daemon.engine.upstream.events.REPLY_LIMIT_BYTES", 4096)
     server.script = [{"content": "word "}] * 500
     with pytest.raises(EngineError, match="without end"):
         await collect(engine, request())
@@ -161,10 +159,13 @@ async def test_a_reply_without_end_is_broken_off(engine: Engine, server: Upstrea
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("\u00b2", 1), ("Wed, 21 Oct 2026 07:28:00 GMT", 1), (None, 1), ("9" * 30, 1)])
-async def test_any_retry_after_header_is_a_number_of_seconds(header: str | None, seconds: int) -> None:
-    headers = {} if header is None else {"retry-after": header.encode("latin-1")}
+async def test_any_retry_after_header_is_a_number_of_seconds(
+    engine: Engine, server: UpstreamServer, header: str | None, seconds: int
+) -> None:
+    server.headers = {} if header is None else {"retry-after": header}
+    server.refusal = (429, {"error": {"message": "slow down"}})
     with pytest.raises(Busy) as caught:
-        await raise_for_status(httpx.Response(429, headers=headers, json={"error": {"message": "slow down"}}))
+        await collect(engine, request())
     assert caught.value.retry_after_s == seconds
 
 

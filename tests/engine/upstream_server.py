@@ -7,7 +7,7 @@ import json
 from types import TracebackType
 
 from daemon.records import JSON, JSONObject
-from tests.engine.examples import example, example_call, forced, schema_of
+from tests.engine.examples import example, example_call, forced, part, schema_of
 
 CONTEXT_TOKENS = 2048  # words
 
@@ -29,6 +29,10 @@ class UpstreamServer:
         self.looks = 0  # how often the models were asked for
         self.vectors: JSON = None  # to send instead of those of the texts
         self.other_logprob = -1.5
+        self.verbatim: str | None = None  # a reply to send as it is
+        self.content_type = ""  # of that reply
+        self.headers: dict[str, str] = {}  # more of those of an answer that is not streamed
+        self.seen: list[tuple[bytes, dict[str, str]]] = []  # bodies and headers as they came
         self.url = ""
 
     async def __aenter__(self) -> UpstreamServer:
@@ -45,6 +49,8 @@ class UpstreamServer:
             length = next((int(line.split(":")[1]) for line in head.split("\r\n") if line.lower().startswith("content-length")), 0)
             body = await reader.readexactly(length)
             path = head.split(" ", 2)[1]
+            named = (line.partition(":") for line in head.split("\r\n")[1:] if line)
+            self.seen.append((body, {name.lower(): value.strip() for name, _, value in named}))
             if path.endswith("/models"):
                 status, self.looks = self.models_status, self.looks + 1
                 self._answer(writer, status, {"data": [{"id": "scripted", "context_length": CONTEXT_TOKENS}]})
@@ -72,9 +78,11 @@ class UpstreamServer:
         answer: JSONObject = {"data": list(reversed(data)), "usage": {"prompt_tokens": 3 * len(texts)}}
         self._answer(writer, 200, self.vectors or answer)
 
-    def _answer(self, writer: asyncio.StreamWriter, status: int, body: JSON) -> None:
-        data = json.dumps(body).encode()
-        writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: {len(data)}\r\nconnection: close\r\n\r\n".encode() + data)
+    def _answer(self, writer: asyncio.StreamWriter, status: int, body: JSON, kind: str = "application/json") -> None:
+        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        more = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(data)}\r\nconnection: close\r\n{more}\r\n"
+        writer.write(head.encode("latin-1") + data)
 
     async def _generate(self, writer: asyncio.StreamWriter, path: str, body: JSONObject) -> None:
         self.bodies.append(body)
@@ -90,6 +98,13 @@ class UpstreamServer:
         if self.refusal is not None:
             (status, refused), self.refusal = self.refusal, None
             self._answer(writer, status, refused)
+            return
+        if self.verbatim is not None:
+            kind = "text/event-stream" if body.get("stream") else "application/json"
+            self._answer(writer, 200, self.verbatim, self.content_type or kind)
+            return
+        if not body.get("stream"):
+            self._whole(writer, body, words, chat)
             return
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
         limit = body.get("max_tokens")
@@ -107,6 +122,15 @@ class UpstreamServer:
         usage: JSONObject = {"prompt_tokens": len(words), "completion_tokens": min(len(words), limit if isinstance(limit, int) else 10**9)}
         self._event(writer, {"choices": [], "usage": usage})
         writer.write(b"data: [DONE]\n\n")
+
+    def _whole(self, writer: asyncio.StreamWriter, body: JSONObject, words: list[str], chat: bool) -> None:
+        """The choices' texts in one."""
+        said = self._choices(body, words, chat)
+        text = "".join(str(part(choice, "delta").get("content", "")) if chat else str(choice["text"]) for choice in said)
+        given: JSONObject = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+        usage: JSONObject = {"prompt_tokens": len(words), "completion_tokens": len(said)}
+        choice: JSONObject = {"index": 0, "finish_reason": self.finish_reason, **given}
+        self._answer(writer, 200, {"id": "up-1", "model": "scripted", "choices": [choice], "usage": usage})
 
     def _choices(self, body: JSONObject, words: list[str], chat: bool) -> list[JSONObject]:
         """What each chunk's choice says."""

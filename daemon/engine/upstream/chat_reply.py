@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator
-
-import httpx
-
-from daemon import json_text
 from daemon.engine.base import Delta, Event, Finished
 from daemon.engine.upstream.errors import stream_error
+from daemon.engine.upstream.json_reading import read_value
 from daemon.engine.upstream.reader import ReplyReader
 from daemon.errors import EngineError
 from daemon.records import JSON, JSONObject, Usage
 
-_LINE_LIMIT_BYTES = 16 << 20
-_REPLY_LIMIT_BYTES = 64 << 20  # of a reply that never ends
+DONE = "[DONE]"
 _IMPOSSIBLE = 9999.0  # what servers write for a log-probability of minus infinity
 
 
@@ -26,14 +20,18 @@ class ChatReader(ReplyReader):
         self._finish_reason = ""
         self._usage = Usage(0, 0)
         self._pieces = 0
+        self._closing = False
+        self._stop_sequence = ""
+
+    @property
+    def closing(self) -> bool:
+        return self._closing
 
     def take(self, data: str) -> list[Event]:
-        if data == "[DONE]":
+        self._closing = True
+        if data == DONE:
             return []
-        try:
-            chunk: JSON = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise EngineError("The upstream sent something that is no reply.", "Look at its log.") from error
+        chunk = read_value(data)
         if not isinstance(chunk, dict):
             raise EngineError("The upstream sent something that is no reply.", "Look at its log.")
         if chunk.get("error") is not None:
@@ -41,10 +39,12 @@ class ChatReader(ReplyReader):
         self._take_usage(chunk.get("usage"))
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choice := choices[0], dict):
-            return []
+            return []  # such as usage alone, which comes last
         reason = choice.get("finish_reason")
         if isinstance(reason, str):
             self._finish_reason = reason
+        self._closing = isinstance(reason, str)
+        self._take_stop(choice)
         event = _delta(choice)
         if event == Delta():
             return []
@@ -59,37 +59,26 @@ class ChatReader(ReplyReader):
         self._take_usage(body.get("usage"))
         reason = choice.get("finish_reason")
         self._finish_reason = reason if isinstance(reason, str) else ""
+        self._take_stop(choice)
         return [_delta({**choice, "delta": choice["message"]} if "message" in choice else choice)]
 
     def finished(self) -> Finished:
         if not self._finish_reason:
             raise EngineError("The upstream broke off in the middle of its reply.", "Send the request again.")
         usage = self._usage if self._usage.completion_tokens else Usage(self._usage.prompt_tokens, self._pieces)
-        return Finished(self._finish_reason, usage)
+        return Finished(self._finish_reason, usage, stop_sequence=self._stop_sequence)
+
+    def _take_stop(self, choice: JSONObject) -> None:
+        """Some servers say which stop text ended the reply; others have the token's number there."""
+        stop = choice.get("stop_reason")
+        if isinstance(stop, str):
+            self._stop_sequence = stop
 
     def _take_usage(self, usage: JSON) -> None:
         if isinstance(usage, dict):
             details = usage.get("prompt_tokens_details")
             cached = details.get("cached_tokens") if isinstance(details, dict) else 0
             self._usage = Usage(whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens")), whole(cached))
-
-
-async def data_lines(response: httpx.Response) -> AsyncGenerator[str, None]:
-    """What the `data:` lines of a server-sent event stream hold."""
-    pending, received = b"", 0
-    async for block in response.aiter_bytes():
-        pending += block
-        received += len(block)
-        if received > _REPLY_LIMIT_BYTES:
-            raise EngineError("The upstream sent a reply without end.", "Set max_tokens, and look at its log.")
-        if len(pending) > _LINE_LIMIT_BYTES:
-            raise EngineError("The upstream sent a line without end.", "Look at its log.")
-        *lines, pending = pending.split(b"\n")
-        for line in lines:
-            if line.startswith(b"data:"):
-                yield line[5:].strip().decode(errors="replace")
-    if pending.startswith(b"data:"):
-        yield pending[5:].strip().decode(errors="replace")
 
 
 def whole(value: JSON) -> int:
@@ -99,7 +88,7 @@ def whole(value: JSON) -> int:
 
 def _delta(choice: JSONObject) -> Delta:
     logprobs = choice.get("logprobs")
-    shown = _logprobs(logprobs) if isinstance(logprobs, dict) else ()
+    shown = logprobs_of(logprobs) if isinstance(logprobs, dict) else ()
     delta = choice.get("delta")
     if not isinstance(delta, dict):
         text = choice.get("text")  # a plain completion's
@@ -114,7 +103,7 @@ def _delta(choice: JSONObject) -> Delta:
     )
 
 
-def _logprobs(logprobs: JSONObject) -> tuple[JSONObject, ...]:
+def logprobs_of(logprobs: JSONObject) -> tuple[JSONObject, ...]:
     """The chat wire's entries; those of the older completions wire (parallel arrays) are turned into them."""
     content = logprobs.get("content")
     if isinstance(content, list):
@@ -146,16 +135,3 @@ def _entry(token: JSON, logprob: JSON, given: JSON = None) -> JSONObject:
     own: list[JSON] = list(text.encode("utf-8", "surrogatepass"))
     known = given if isinstance(given, list) and all(isinstance(each, int) and 0 <= each < 256 for each in given) else own
     return {"token": text, "logprob": value, "bytes": known}
-
-
-async def read_json(response: httpx.Response) -> JSON:
-    """The whole body, bounded; None for what is no JSON."""
-    body = b""
-    async for block in response.aiter_bytes():
-        body += block
-        if len(body) > _REPLY_LIMIT_BYTES:
-            raise EngineError("The upstream sent a reply without end.", "Look at its log.")
-    try:
-        return json_text.parse(body)
-    except ValueError:
-        return None

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from daemon.engine.base import GenerateRequest
-from daemon.records import JSONObject, Sampling
-
-
-def path_of(request: GenerateRequest) -> str:
-    return "chat/completions" if request.text is None else "completions"
+from daemon.records import JSONObject, Message, Sampling
 
 
 def body_of(request: GenerateRequest, model: str) -> JSONObject:
@@ -27,7 +23,7 @@ def body_of(request: GenerateRequest, model: str) -> JSONObject:
 
 
 def _chat_fields(request: GenerateRequest) -> JSONObject:
-    fields: JSONObject = {"messages": list(request.messages)}
+    fields: JSONObject = {"messages": [_without_mark(message) for message in request.messages]}
     if request.tools:  # without tools, a choice among them is refused
         fields["tools"] = list(request.tools)
         if request.tool_choice != "auto":
@@ -42,6 +38,11 @@ def _chat_fields(request: GenerateRequest) -> JSONObject:
     if request.template_values:
         fields["chat_template_kwargs"] = request.template_values
     return fields
+
+
+def _without_mark(message: Message) -> Message:
+    """The messages wire says of a tool's result that it failed; servers of this one may refuse what they do not know."""
+    return {name: value for name, value in message.items() if name != "is_error"} if "is_error" in message else message
 
 
 def _text_fields(request: GenerateRequest) -> JSONObject:

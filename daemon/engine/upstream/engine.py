@@ -1,4 +1,7 @@
-"""Another OpenAI-compatible server as the engine: requests go through, replies stream back, errors keep their meaning.
+"""Another server as the engine: requests go through, replies stream back, errors keep their meaning.
+
+A request on a wire that the server speaks is passed on as it is, and so is the reply; others are translated to a wire that it speaks.
+A request is sent once: what failed after that is the client's to repeat. Connections are kept for the next request.
 
 Without token ids nothing that trains weights can use what it says; harness recipes can. Structured replies, filling in and embeddings
 are declared, for the server answers for itself. Only the URL that the user named is called, without proxies and without following
@@ -9,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
+import json
 import os
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import replace
 
-import httpx
+import aiohttp
+import orjson
+from yarl import URL
 
 from daemon.config import UpstreamConfig
 from daemon.engine.base import (
@@ -28,20 +33,26 @@ from daemon.engine.base import (
     Priority,
     Stats,
 )
-from daemon.engine.upstream.chat_reply import ChatReader, data_lines, read_json, whole
-from daemon.engine.upstream.chat_request import body_of, path_of
+from daemon.engine.upstream.answers import vectors_of, window_of
+from daemon.engine.upstream.bodies import read_whole
 from daemon.engine.upstream.errors import Unreachable, foreign_errors, raise_for_status, refusal
-from daemon.errors import BadRequest, EngineError, ReefError, Unsupported
-from daemon.records import JSON, JSONObject, Message
+from daemon.engine.upstream.json_reading import json_or_none
+from daemon.engine.upstream.replies import passed, translated
+from daemon.engine.upstream.wires import WIRES, wire_for
+from daemon.errors import BadRequest, Busy, EngineError, ReefError, Unsupported
+from daemon.records import JSONObject, Message
 
-_TIMEOUT = httpx.Timeout(connect=10, read=300, write=60, pool=60)  # read: between two pieces, a long prompt being read included
-_LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=32)
+_CONNECT_TIMEOUT_S = 10
+_READ_TIMEOUT_S = 300  # between two pieces, a long prompt being read included
+_MAX_CONNECTIONS = 320  # more than live requests are let in
+_IDLE_S = {"http": 4, "https": 60}
+"""How long an unused connection is kept. Servers that people run themselves close one after five seconds; whoever sends a request at
+that moment cannot know whether it arrived. Behind TLS are those that keep it longer, and where a new one is dear."""
 _LOOK_TIMEOUT_S = 10.0
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 5.0
 _NOT_READY = (502, 503, 504)  # a proxy whose server is away, or a server that loads its model
 _UNKNOWN_CONTEXT_TOKENS = 32768  # where the server does not say
-_CONTEXT_KEYS = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx")
 _NO_WINDOW = "The upstream does not say how long its context is."
 
 
@@ -51,14 +62,19 @@ class UpstreamEngine(Engine):
     def __init__(self, config: UpstreamConfig) -> None:
         self._config = config
         self._model = ModelInfo(id=config.model, context_tokens=_UNKNOWN_CONTEXT_TOKENS)
-        self._client: httpx.AsyncClient | None = None
+        self._key = ""
+        self._client: aiohttp.ClientSession | None = None
         self._stats = Stats("starting")
         self._active = 0
         self._looking: asyncio.Task[None] | None = None
 
     @property
     def capabilities(self) -> Capability:
-        return Capability.STRUCTURE | Capability.FILL_IN_MIDDLE | Capability.EMBEDDINGS
+        return Capability.STRUCTURE | Capability.FILL_IN_MIDDLE | Capability.EMBEDDINGS | Capability.IMAGES
+
+    @property
+    def wires(self) -> frozenset[str]:
+        return frozenset(self._config.wires) & WIRES.keys()
 
     @property
     def model(self) -> ModelInfo:
@@ -74,19 +90,17 @@ class UpstreamEngine(Engine):
         Raises:
             EngineError: the key is not set, or the server refuses it.
         """
-        headers = {}
-        if self._config.api_key_env:
-            key = os.environ.get(self._config.api_key_env)
-            if not key:
-                raise EngineError(f"The variable {self._config.api_key_env} is not set.", "Set it to the upstream's key and start again.")
-            headers["authorization"] = f"Bearer {key}"
-        self._client = httpx.AsyncClient(
-            base_url=self._config.url.rstrip("/") + "/",
-            headers=headers,
-            timeout=_TIMEOUT,
+        name = self._config.api_key_env
+        if name and not os.environ.get(name):
+            raise EngineError(f"The variable {name} is not set.", "Set it to the upstream's key and start again.")
+        self._key = os.environ[name] if name else ""
+        self._client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS, keepalive_timeout=_IDLE_S.get(self._config.url.partition(":")[0], 4)),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=_READ_TIMEOUT_S),
+            headers={"accept-encoding": "identity", "user-agent": "reef"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
             trust_env=False,
-            follow_redirects=False,
-            limits=_LIMITS,
         )
         try:
             await self._look(self._client)
@@ -103,40 +117,31 @@ class UpstreamEngine(Engine):
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
         if client is not None:
-            await client.aclose()
+            await client.close()
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         if request.max_tokens is not None and request.max_tokens < 1:
             raise BadRequest("max_tokens must be at least 1.", param="max_tokens")
         if request.lora is not None:
             raise _unsupported("load a LoRA")
-        client = self._started()
-        self._active += 1
-        try:
-            with self._watched():
-                async with client.stream("POST", path_of(request), json=body_of(request, self._config.model)) as response:
-                    await raise_for_status(response)
-                    reply = ChatReader()
-                    async with contextlib.aclosing(data_lines(response)) as lines:
-                        async for line in lines:
-                            for event in reply.take(line):
-                                yield event
-                    yield reply.finished()
-        finally:
-            self._active -= 1
+        forward = request.forward
+        wire = WIRES[forward.wire] if forward is not None else wire_for(request, self._config.wires)
+        headers = {**wire.headers(self._key), **(forward.headers if forward is not None else {})}
+        body = forward.body if forward is not None else _json(wire.body(request, self._config.model))
+        async with self._post(wire.path, body, headers) as response:
+            reader = wire.reader()
+            parts = translated(response, reader) if forward is None else passed(response, reader, stream=forward.stream)
+            async with contextlib.aclosing(parts):
+                async for event in parts:
+                    yield event
+            yield reader.finished()
 
     async def embed(self, texts: tuple[str, ...]) -> Embedded:
-        client = self._started()
-        self._active += 1
-        try:
-            with self._watched():
-                body: JSONObject = {"model": self._config.model, "input": list(texts), "encoding_format": "float"}
-                async with client.stream("POST", "embeddings", json=body) as response:
-                    await raise_for_status(response)
-                    answer = await read_json(response)
-        finally:
-            self._active -= 1
-        return _embedded(answer, len(texts))
+        body = {"model": self._config.model, "input": list(texts), "encoding_format": "float"}
+        headers = WIRES["completions"].headers(self._key)
+        async with self._post("embeddings", orjson.dumps(body), headers) as response:
+            answer = json_or_none(await read_whole(response))
+        return vectors_of(answer, len(texts))
 
     async def load_lora(self, lora: LoRA) -> None:
         raise _unsupported("load a LoRA")
@@ -155,22 +160,40 @@ class UpstreamEngine(Engine):
     async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
         raise _unsupported("score a given text")
 
-    def _started(self) -> httpx.AsyncClient:
+    def _started(self) -> aiohttp.ClientSession:
         if self._client is None:
             raise EngineError("The upstream engine is not started.", "Start the daemon again.")
         return self._client
 
-    @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Around a request: foreign errors become ours, and a server that is away is noticed."""
+    @contextlib.asynccontextmanager
+    async def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A request, and its answer, which is no refusal. Foreign errors become ours, and a server that is away is noticed.
+
+        Raises:
+            ReefError: what a refusal or a failure means.
+        """
+        client = self._started()
+        if self._active >= _MAX_CONNECTIONS:
+            raise Busy("All connections to the upstream are in use.", "Try again in a moment.", retry_after_s=5)
+        self._active += 1
         try:
             with foreign_errors(self._config.url):
-                yield
+                sent = {"content-type": "application/json", **headers}
+                async with client.post(self._address(path), data=body, headers=sent, allow_redirects=False) as response:
+                    await raise_for_status(response)
+                    if response.headers.get("content-encoding", "identity") != "identity":
+                        raise EngineError("The upstream compressed its reply without being asked.", "Turn that off there.")
+                    yield response
         except Unreachable as error:
             self._is_away(error)
             raise
+        finally:
+            self._active -= 1
 
-    async def _look(self, client: httpx.AsyncClient) -> None:
+    def _address(self, path: str) -> URL:
+        return URL(f"{self._config.url.rstrip('/')}/{path}", encoded=True)
+
+    async def _look(self, client: aiohttp.ClientSession) -> None:
         """Ask for the models: the server is there, and may say how long its context is.
 
         Raises:
@@ -179,15 +202,18 @@ class UpstreamEngine(Engine):
         """
         try:
             with foreign_errors(self._config.url):
-                async with client.stream("GET", "models", timeout=_LOOK_TIMEOUT_S) as response:
-                    body, status = await read_json(response), response.status_code
+                timeout = aiohttp.ClientTimeout(total=_LOOK_TIMEOUT_S)
+                headers = WIRES[self._config.wires[0]].headers(self._key)
+                async with client.get(self._address("models"), headers=headers, timeout=timeout, allow_redirects=False) as response:
+                    data, status = await read_whole(response), response.status
         except EngineError as error:
             raise Unreachable(error.message, error.hint) from error
+        body = json_or_none(data)
         if status in _NOT_READY:
             raise Unreachable(f"The upstream {self._config.url} is not ready: status {status}.", "Wait until it is.")
         if status in (401, 403):
             raise refusal(status, body)
-        window = _window(body, self._config.model)
+        window = window_of(body, self._config.model)
         if window:
             self._model = ModelInfo(id=self._config.model, context_tokens=window)
         self._stats = Stats("ready", detail="" if window else _NO_WINDOW)
@@ -198,7 +224,7 @@ class UpstreamEngine(Engine):
         if self._client is not None and self._looking is None:
             self._looking = asyncio.create_task(self._look_until_back(self._client), name="upstream-lookout")
 
-    async def _look_until_back(self, client: httpx.AsyncClient) -> None:
+    async def _look_until_back(self, client: aiohttp.ClientSession) -> None:
         pause = _FIRST_PAUSE_S
         while True:
             await asyncio.sleep(pause)
@@ -212,46 +238,12 @@ class UpstreamEngine(Engine):
                 return
 
 
-def _window(body: JSON, model: str) -> int:
-    """The context window that `/models` tells of this model; 0 if it does not."""
-    data = body.get("data") if isinstance(body, dict) else None
-    for entry in data if isinstance(data, list) else []:
-        if isinstance(entry, dict) and entry.get("id") == model:
-            meta = entry.get("meta")
-            for source in (entry, meta if isinstance(meta, dict) else {}):
-                for key in _CONTEXT_KEYS:
-                    if whole(source.get(key)):
-                        return whole(source.get(key))
-    return 0
+def _json(body: JSONObject) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except TypeError:  # half a character, or a number beyond 64 bits
+        return json.dumps(body, allow_nan=False).encode()
 
 
 def _unsupported(what: str) -> Unsupported:
     return Unsupported(f"An upstream engine cannot {what}.", "Set engine.kind: llama for what needs this.")
-
-
-def _embedded(body: JSON, count: int) -> Embedded:
-    """The vectors in the order of the texts, made of unit length. Raises EngineError for what is no such answer."""
-    data, usage = (body.get("data"), body.get("usage")) if isinstance(body, dict) else (None, None)
-    vectors: dict[int, tuple[float, ...]] = {}
-    for place, entry in enumerate(data if isinstance(data, list) else []):
-        if isinstance(entry, dict) and (vector := _vector(entry.get("embedding"))):
-            index = entry.get("index")
-            vectors[index if isinstance(index, int) else place] = vector
-    if sorted(vectors) != list(range(count)):
-        raise EngineError("The upstream sent something that is no list of vectors.", "Look at its log.")
-    tokens = whole(usage.get("prompt_tokens")) if isinstance(usage, dict) else 0
-    return Embedded(tuple(vectors[index] for index in range(count)), tokens)
-
-
-def _vector(value: JSON) -> tuple[float, ...]:
-    """Empty for what is no vector, or has no length."""
-    if not isinstance(value, list):
-        return ()
-    try:
-        numbers = [float(each) for each in value if isinstance(each, int | float) and not isinstance(each, bool)]
-        length = math.hypot(*numbers)
-    except OverflowError:
-        return ()
-    if len(numbers) != len(value) or not math.isfinite(length) or not length:
-        return ()
-    return tuple(each / length for each in numbers)

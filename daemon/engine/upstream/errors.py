@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 
-import httpx
+import aiohttp
 
+from daemon.engine.upstream.bodies import read_refusal
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, NotFound, ReefError, TooLarge
 from daemon.records import JSON
 
-_BODY_LIMIT_BYTES = 64 << 10
+_TOO_LONG = ("maximum context length", "prompt is too long")
 
 
 class Unreachable(EngineError):
@@ -23,30 +23,19 @@ def foreign_errors(url: str) -> Iterator[None]:
     """Map the HTTP client's exceptions to EngineError."""
     try:
         yield
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+    except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as error:
         raise Unreachable(f"The upstream {url} cannot be reached.", "Check that it runs and that engine.url is right.") from error
-    except httpx.PoolTimeout as error:
-        raise Busy("All connections to the upstream are in use.", "Try again in a moment.", retry_after_s=5) from error
-    except httpx.TimeoutException as error:
+    except TimeoutError as error:
         raise EngineError(f"The upstream {url} did not answer in time.", "Send the request again.") from error
-    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+    except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, ConnectionError, ValueError) as error:
         raise EngineError(f"The connection to the upstream {url} broke.", "Send the request again.") from error
 
 
-async def raise_for_status(response: httpx.Response) -> None:
+async def raise_for_status(response: aiohttp.ClientResponse) -> None:
     """Raise what a status other than 2xx means; its body is read up to a bound."""
-    if response.is_success:
+    if 200 <= response.status < 300:
         return
-    body = b""
-    async for block in response.aiter_bytes():
-        body += block
-        if len(body) > _BODY_LIMIT_BYTES:
-            break
-    try:
-        parsed: JSON = json.loads(body)
-    except (ValueError, RecursionError):
-        parsed = None
-    raise refusal(response.status_code, parsed, response.headers.get("retry-after"))
+    raise refusal(response.status, await read_refusal(response), response.headers.get("retry-after"))
 
 
 def refusal(status: int, body: JSON, retry_after: str | None = None) -> ReefError:
@@ -66,7 +55,7 @@ def _meaning(status: int, error: JSON, retry_after: str | None) -> ReefError:
     code = error.get("code") if isinstance(error, dict) else None
     param = error.get("param") if isinstance(error, dict) else None
     message = f"The upstream says: {text[:2000]}"
-    if code == "context_length_exceeded" or "maximum context length" in text.lower():
+    if code == "context_length_exceeded" or any(words in text.lower() for words in _TOO_LONG):
         return ContextOverflow(text[:2000])
     if status in (401, 403):
         return EngineError(message, "Check the key in the variable that engine.api_key_env names.")

@@ -20,6 +20,12 @@ class ReplyReader(ABC):
     def take_whole(self, body: JSONObject) -> list[Event]:
         """The deltas of a reply that is not streamed."""
 
+    @property
+    @abstractmethod
+    def closing(self) -> bool:
+        """Whether what was taken last may end the reply: passed on, it waits until the record is on disk, and the last such event takes
+        the receipt."""
+
     @abstractmethod
     def finished(self) -> Finished:
         """The end of a reply that came whole. Raises `EngineError` if it broke off before that."""

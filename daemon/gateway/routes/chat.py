@@ -7,7 +7,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from daemon.gateway.answering import answer
-from daemon.gateway.body import read_json
+from daemon.gateway.body import read_body
 from daemon.gateway.call import Call
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.wires.chat import ChatReply, parse
@@ -27,7 +27,8 @@ class ChatRoutes:
         return [Route(path, self.complete, methods=["POST"]) for path in paths]
 
     async def complete(self, request: Request) -> ASGIApp:
-        call = parse(await read_json(request))
+        body = await read_body(request)
+        call = self._gateway.sent(parse(body.value), body, request)
         place = await self._gateway.place(call, request)
         return await answer(self._gateway, request, call.each(), place, form_of(call))
 

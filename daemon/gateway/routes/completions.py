@@ -7,7 +7,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from daemon.gateway.answering import answer
-from daemon.gateway.body import read_json
+from daemon.gateway.body import read_body
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.wires.completions import CompletionReply, echoes, parse
 from daemon.serving.snapshot import Snapshot
@@ -26,8 +26,10 @@ class CompletionRoutes:
         return [Route(path, self.complete, methods=["POST"]) for path in paths]
 
     async def complete(self, request: Request) -> ASGIApp:
-        body = await read_json(request)
-        calls = parse(body)
+        read = await read_body(request)
+        body, calls = read.value, parse(read.value)
+        if len(calls) == 1:
+            calls = [self._gateway.sent(calls[0], read, request)]
         place = await self._gateway.place_text(calls, request)
         echoed = [(call.text or "") if echoes(body) else "" for call in calls]
 

@@ -15,8 +15,13 @@ from daemon.serving.snapshot import Snapshot
 class ReplyForm(ABC):
     """Writes the reply to one request. Frames are whole server-sent events; an empty list sends nothing."""
 
-    keep_alive: bytes = KEEP_ALIVE
-    """What goes out while nothing else does."""
+    prompt_tokens: int = 0
+    """Of the prompt, where that is known before the reply."""
+
+    @property
+    def keep_alive(self) -> bytes:
+        """What goes out while nothing else does."""
+        return KEEP_ALIVE
 
     @abstractmethod
     def opening(self, index: int) -> list[bytes]:

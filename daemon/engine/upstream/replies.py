@@ -1,0 +1,59 @@
+"""A reply of another server as events: translated, or passed on with what it says beside."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+
+import aiohttp
+
+from daemon.engine.base import Delta, Passed
+from daemon.engine.upstream.bodies import read_whole
+from daemon.engine.upstream.events import EventSplitter, ServerEvent
+from daemon.engine.upstream.json_reading import read_value
+from daemon.engine.upstream.reader import ReplyReader
+from daemon.errors import EngineError
+
+
+async def translated(response: aiohttp.ClientResponse, reader: ReplyReader) -> AsyncGenerator[Delta, None]:
+    """The deltas of a streamed reply."""
+    async with contextlib.aclosing(_events(response)) as events:
+        async for event in events:
+            for delta in _said(reader, event):
+                yield delta
+
+
+async def passed(response: aiohttp.ClientResponse, reader: ReplyReader, *, stream: bool) -> AsyncGenerator[Passed, None]:
+    """The reply as it is, and what it says. What says that it failed is raised and not passed on.
+
+    Raises:
+        EngineError: it is no stream where one was asked for, or the other way round.
+    """
+    if response.content_type == "text/event-stream":
+        if not stream:
+            raise EngineError("The upstream streams where it was not asked to.", "Look at its log.")
+        async with contextlib.aclosing(_events(response)) as events:
+            async for event in events:
+                said = tuple(_said(reader, event))
+                yield Passed(event.frame, said, reader.closing and bool(event.data))
+        return
+    if stream:
+        raise EngineError("The upstream does not stream.", "Check that engine.url leads to a server that does.")
+    body = await read_whole(response)
+    value = read_value(body)
+    if not isinstance(value, dict):
+        raise EngineError("The upstream sent something that is no reply.", "Look at its log.")
+    yield Passed(body, tuple(event for event in reader.take_whole(value) if isinstance(event, Delta)), closing=True)
+
+
+async def _events(response: aiohttp.ClientResponse) -> AsyncGenerator[ServerEvent, None]:
+    splitter = EventSplitter()
+    async for block in response.content.iter_any():
+        for event in splitter.feed(block):
+            yield event
+    for event in splitter.rest():
+        yield event
+
+
+def _said(reader: ReplyReader, event: ServerEvent) -> list[Delta]:
+    return [delta for data in event.data if data for delta in reader.take(data) if isinstance(delta, Delta)]

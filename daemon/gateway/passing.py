@@ -1,0 +1,38 @@
+"""Passing a request and its reply through as they are, but for the model's name and the receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daemon.engine.base import Engine, Forward
+from daemon.gateway.call import Call
+from daemon.gateway.errors import json_bytes
+from daemon.records import JSONObject
+from daemon.serving.snapshot import Snapshot
+from daemon.serving_hints import ServingHints
+
+_NO_HINTS = ServingHints()
+
+
+def passed_on(call: Call, engine: Engine, snapshot: Snapshot) -> Forward | None:
+    """What of `call` goes to `engine` as the client sent it; None where it must be translated: a release's hints change it, or the
+    engine does not speak the wire."""
+    sent = call.sent
+    if sent is None or call.wire not in engine.wires or call.choices > 1 or snapshot.lora is not None or snapshot.hints != _NO_HINTS:
+        return None
+    renamed = call.model != engine.model.id  # it pins a release
+    body = json_bytes({**sent.value, "model": engine.model.id}) if renamed else sent.data
+    return Forward(call.wire, body, call.stream, sent.headers)
+
+
+def with_receipt(held: Sequence[bytes], reef: JSONObject) -> list[bytes]:
+    """The events that end a stream, `reef` put into the last that holds an object."""
+    frames = list(held)
+    for place in range(len(frames) - 1, -1, -1):
+        body, end, after = frames[place].rpartition(b"}")
+        if end and b"data:" in body:
+            inner = body.rstrip()
+            comma = b"" if inner.endswith(b"{") else b","
+            frames[place] = body + comma + b'"reef":' + json_bytes(reef) + end + after
+            return frames
+    return [*frames, b"data: " + json_bytes({"reef": reef}) + b"\n\n"]
