@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from daemon import json_text
 from daemon.experience.keys import text_of
 from daemon.experience.packing import digest
-from daemon.records import JSON, JSONObject, Message, TurnKind
+from daemon.records import JSON, JSONObject, Lineage, Message, Step, TurnKind
 
 _HEADERS = (
     "x-reef-tag-session",
@@ -25,17 +25,38 @@ _MAX_ID_CHARACTERS = 200
 
 # What the system texts of title and summary requests say (opencode, Claude Code, pi), and of commit messages (aider).
 _TITLE_OR_SUMMARY = re.compile(
-    r"title generator|naming a coding session|generate a (?:brief |short |concise )?title|context summarization assistant", re.I
+    r"title generator|naming a coding session|generate a (?:brief |short |concise )?title|context summarization assistant"
+    r"|tasked with summarizing conversations",
+    re.I,
 )
 _COMMIT = re.compile(r"generates? (?:concise, )?(?:one-line )?git commit messages", re.I)
+# What the last message of a summary request says where the conversation itself is sent along (Claude Code, codex, opencode).
+_SUMMARY_ASKED = re.compile(
+    r"your task is to create a detailed summary of (?:the|this) conversation|performing a context checkpoint compaction"
+    r"|create a new anchored summary from the conversation history",
+    re.I,
+)
+# What a conversation begins with whose earlier part is a summary (Claude Code, pi, codex, opencode).
+_COMPACTED = re.compile(
+    r"session is being continued from a previous conversation|conversation history before this point was compacted"
+    r"|another language model started to solve this problem and produced a summary|what did we do so far\?",
+    re.I,
+)
+_BEGINNING_MESSAGES = 4  # among which a summary is looked for, and how much of each
+_BEGINNING_CHARACTERS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class SessionMatch:
     session: str
     is_new: bool
-    retry_of: str | None = None  # the receipt of the same request, sent before in this session
     kind: TurnKind = TurnKind.TURN
+    lineage: Lineage = field(default_factory=Lineage)
+
+    @property
+    def retry_of(self) -> str | None:
+        """The receipt of the same request, sent before in this session."""
+        return self.lineage.follows if self.lineage.step is Step.RETRY else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +109,55 @@ def facts_of(messages: Sequence[Message], request: JSONObject) -> SessionFacts:
 def turn_kind(messages: Sequence[Message], request: JSONObject, known: SessionFacts | None, *, explicit: bool) -> TurnKind:
     """Whether a request is a turn, or only about its session (a title, a summary, a commit message).
 
-    An aside has no tools and a system text of its own. In doubt it is a turn: a plain program whose system text
-    asks for commit messages has no session with other turns, so what it sends counts.
+    An aside has no tools and a system text of its own, or asks at its end for a summary of the whole. In doubt it is a
+    turn: a plain program whose system text asks for commit messages has no session with other turns, so what it sends counts.
     """
-    if _has_tools(request):
+    if (explicit or known is not None) and asks_for_summary(messages):
+        return TurnKind.ASIDE
+    if not may_be_aside(messages, request):
         return TurnKind.TURN
     system = system_text(messages)
-    if not system:
-        return TurnKind.TURN
     differs = known is not None and known.system != digest(system.encode("utf-8", "surrogatepass"))
     if differs and known is not None and known.tools:
         return TurnKind.ASIDE
     if _TITLE_OR_SUMMARY.search(system) and not any(message.get("role") == "assistant" for message in messages):
         return TurnKind.ASIDE if explicit or known is not None or "summarization" in system else TurnKind.TURN
     return TurnKind.ASIDE if differs and _COMMIT.search(system) else TurnKind.TURN
+
+
+def may_be_aside(messages: Sequence[Message], request: JSONObject) -> bool:
+    """Whether it has no tools, and a system text."""
+    return not _has_tools(request) and bool(system_text(messages))
+
+
+def names_an_aside(messages: Sequence[Message]) -> bool:
+    """Whether the system text is that of a title, a summary or a commit message, as the agents that we know write them."""
+    system = system_text(messages)
+    return bool(_TITLE_OR_SUMMARY.search(system) or _COMMIT.search(system))
+
+
+def asks_for_summary(messages: Sequence[Message]) -> bool:
+    """Whether the last message asks for a summary of the conversation before it."""
+    last = messages[-1] if messages else {}
+    if last.get("role") != "user":
+        return False
+    text = text_of(last.get("content"))
+    return bool(_SUMMARY_ASKED.search(text, 0, _BEGINNING_CHARACTERS) or _SUMMARY_ASKED.search(text[-_BEGINNING_CHARACTERS:]))
+
+
+def is_summary(messages: Sequence[Message]) -> bool:
+    """Whether an aside is about a summary of its session."""
+    return asks_for_summary(messages) or "summari" in system_text(messages).lower()
+
+
+def beginning(messages: Sequence[Message]) -> list[str]:
+    """The texts of the first messages after the system's, where a summary of what came before would stand."""
+    first = next((place for place, message in enumerate(messages) if message.get("role") not in ("system", "developer")), 0)
+    return [text_of(message.get("content")) for message in messages[first : first + _BEGINNING_MESSAGES]]
+
+
+def begins_with_summary(texts: Sequence[str]) -> bool:
+    return any(_COMPACTED.search(text, 0, _BEGINNING_CHARACTERS) for text in texts)
 
 
 def _has_tools(request: JSONObject) -> bool:

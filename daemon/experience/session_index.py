@@ -1,21 +1,31 @@
-"""The grouping's memory: fed with every record, so that a request is placed without a query."""
+"""The grouping's memory: fed with every record, so that a request is placed without a query.
+
+It knows points of conversations: where a request ended, and where our reply to it did. A request that passes through
+such a point follows the turn that made it.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from daemon.experience.grouping import SessionFacts, SessionMatch, facts_of, issued_call_ids, tool_call_ids, turn_kind
-from daemon.experience.keys import conversation_keys, reply_key
-from daemon.records import Inference, JSONObject, Message, Status, TurnKind, new_id
+from daemon.experience.grouping import SessionFacts, beginning, begins_with_summary, facts_of, is_summary, issued_call_ids
+from daemon.experience.keys import conversation_keys, reply_key, text_of
+from daemon.records import Inference, Lineage, Message, Status, Step, TurnKind
 
 RETRY_WINDOW_S = 60.0
 """Without a session id, the same first request is a retry only if the earlier one failed this recently."""
-CAPACITY = 100_000
-_AMBIGUOUS = ""
+CAPACITY = 32_768
+"""Turns that are held. What is older is asked of the database."""
+_SAME_REPLIES = 8
+_AMBIGUOUS = ("", "")
+_COMMON_ID = re.compile(r"(?:call|toolu|functions\.\w+|tool)?[_:.-]?\d{1,6}")
+_SUMMARY_CHARACTERS = 200
+_SHORTEST_SUMMARY = 24
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -37,95 +47,196 @@ class _Bounded(OrderedDict[K, V], Generic[K, V]):
             self.full = True
 
 
+@dataclass(slots=True)
+class _Point:
+    """A place in a session's conversation."""
+
+    receipt: str  # of the turn whose request or reply ends here
+    asked: bool  # the request ends here; else its reply
+    taken_by: bytes = b""  # the last key of the request that went on from here first
+
+
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _First:
     session: str
-    receipt: str
     failed: bool
     at: float
 
 
-class SessionIndex:
-    """Thread-safe. Holds keys, not texts: about 30 MB when full."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is remembered of a session."""
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
+    facts: SessionFacts | None = None  # of its latest turn; None: not read yet, or there is none
+    last: str = ""  # the latest turn's receipt
+    summary: str = ""  # a piece of the latest summary that was made for it
+
+
+class SessionIndex:
+    """Thread-safe. Holds keys, not texts: about 40 MB when full."""
+
+    def __init__(self, capacity: int = CAPACITY, *, complete: bool = True) -> None:
+        """`complete`: nothing lies in the database alone."""
         self._lock = threading.Lock()
-        self._replies = _Bounded[tuple[str, bytes], str](capacity)
-        self._calls = _Bounded[tuple[str, str], str](capacity)
-        self._prompts = _Bounded[tuple[str, str, bytes], _Asked](capacity)
-        self._first = _Bounded[tuple[str, bytes], _Asked](capacity)
-        self._sessions = _Bounded[tuple[str, str], SessionFacts | None](capacity)
-        self.complete = True  # False: older sessions lie only in the database
+        self._owners = _Bounded[tuple[str, bytes], tuple[str, ...]](capacity)
+        self._points = _Bounded[tuple[str, str, bytes], _Point](2 * capacity)
+        self._calls = _Bounded[tuple[str, str], tuple[str, str]](capacity)
+        self._first = _Bounded[tuple[str, bytes], _First](capacity)
+        self._sessions = _Bounded[tuple[str, str], Known](capacity)
+        self._complete = complete
+
+    @property
+    def complete(self) -> bool:
+        """False: older sessions lie only in the database."""
+        return self._complete and not (self._points.full or self._sessions.full)
 
     def add(self, inference: Inference) -> bytes:
         """Remember a record; returns its reply key, which the database keeps."""
-        keys = conversation_keys(inference.messages)
+        keys = inference.lineage.keys or tuple(conversation_keys(inference.messages))
         key = reply_key(keys, inference.reply)
-        scenario, session = inference.scenario, inference.session
-        facts = facts_of(inference.messages, inference.request)
+        scenario, session, turn = inference.scenario, inference.session, inference.kind is TurnKind.TURN
+        facts = facts_of(inference.messages, inference.request) if turn else None
         with self._lock:
-            if inference.status is not Status.ERROR:
-                self._replies.put((scenario, key), session)
+            if inference.status is not Status.ERROR and turn:
+                self._put_reply(scenario, session, key, inference.id)
             for call in issued_call_ids(inference.reply):
-                other = self._calls.get((scenario, call), session)
-                self._calls.put((scenario, call), session if other == session else _AMBIGUOUS)
+                mine = (session, inference.id)
+                other = self._calls.get((scenario, call), mine)
+                self._calls.put((scenario, call), mine if other[0] == session else _AMBIGUOUS)
             if keys:
-                asked = _Asked(session, inference.id, inference.status is not Status.OK, inference.created_at)
-                self._prompts.put((scenario, session, keys[-1]), asked)
-                self._first.put((scenario, keys[-1]), asked)
-            if inference.kind is TurnKind.TURN or (scenario, session) not in self._sessions:
-                self._sessions.put((scenario, session), facts if inference.kind is TurnKind.TURN else None)
-            self._note_overflow()
+                self._put_request(scenario, session, _asked_key(keys[-1], turn), inference.id)
+                self._first.put((scenario, keys[-1]), _First(session, inference.status is not Status.OK, inference.created_at))
+            known = self._sessions.get((scenario, session), Known())
+            if turn:
+                known = replace(known, facts=facts, last=inference.id)
+            elif is_summary(inference.messages):
+                known = replace(known, summary=_piece(text_of(inference.reply.get("content"))))
+            self._sessions.put((scenario, session), known)
         return key
 
-    def warm(self, scenario: str, session: str, key: bytes) -> None:
-        """Remember a stored reply, at start."""
+    def restore(self, scenario: str, session: str, known: Known, replies: Sequence[tuple[str, bytes, str]]) -> None:
+        """Remember a session that was stored earlier: (receipt, reply key, receipt that it follows) of its turns, oldest first."""
         with self._lock:
-            self._replies.put((scenario, key), session)
-            if (scenario, session) not in self._sessions:
-                self._sessions.put((scenario, session), None)
-            self._note_overflow()
+            for receipt, key, _ in replies:
+                self._put_reply(scenario, session, key, receipt)
+            ends = {receipt: key for receipt, key, _ in replies}
+            for _, key, follows in replies:
+                if (end := ends.get(follows)) and (point := self._points.get((scenario, session, end))):
+                    point.taken_by = point.taken_by or key  # no request has this key: another one that goes on from here is a branch
+            self._sessions.put((scenario, session), known)
 
     def knows(self, scenario: str, session: str) -> bool:
+        return self.known(scenario, session) is not None
+
+    def known(self, scenario: str, session: str) -> Known | None:
         with self._lock:
-            return (scenario, session) in self._sessions
+            return self._sessions.get((scenario, session))
+
+    def set_facts(self, scenario: str, session: str, facts: SessionFacts) -> None:
+        with self._lock:
+            known = self._sessions.get((scenario, session), Known())
+            self._sessions.put((scenario, session), replace(known, facts=facts))
 
     def find(self, scenario: str, messages: Sequence[Message], keys: Sequence[bytes]) -> str | None:
-        """The session of a request that names none: by our tool-call ids, then by its longest prefix that ends in our reply."""
+        """The session of a request that names none: by our tool-call ids, then by its longest prefix that ends in our reply.
+
+        Ids that any server may have given (`call_1`) only decide between sessions with the same prefix, or where there is none.
+        """
+        common = ""
         with self._lock:
-            for call in tool_call_ids(messages):
-                if session := self._calls.get((scenario, call)):
+            for message in reversed(messages):
+                if message.get("role") != "tool":
+                    continue
+                call = message.get("tool_call_id")
+                session = self._calls.get((scenario, call), _AMBIGUOUS)[0] if isinstance(call, str) else ""
+                if session and not _COMMON_ID.fullmatch(str(call)):
                     return session
+                common = common or session
             for message, key in zip(reversed(messages), reversed(keys), strict=True):
-                if message.get("role") == "assistant" and (session := self._replies.get((scenario, key))):
-                    return session
-        return None
+                if message.get("role") == "assistant" and (owners := self._owners.get((scenario, key))):
+                    return common if common in owners else self._free_owner(scenario, owners, key, keys[-1])
+        return common or None
 
-    def match(
-        self,
-        scenario: str,
-        session: str | None,
-        messages: Sequence[Message],
-        keys: Sequence[bytes],
-        request: JSONObject,
-        *,
-        explicit: bool,
-        now: float,
-    ) -> SessionMatch:
-        """The decision, once a session is known or known to be new (`session` None)."""
+    def first(self, scenario: str, keys: Sequence[bytes], now: float) -> str | None:
+        """The session in which the same request failed a moment ago."""
         with self._lock:
-            if session is None and keys:
-                asked = self._first.get((scenario, keys[-1]))
-                if asked is not None and asked.failed and 0 <= now - asked.at <= RETRY_WINDOW_S:
-                    session = asked.session
-            if session is None:
-                return SessionMatch(new_id("ses"), True, None, turn_kind(messages, request, None, explicit=False))
-            known = self._sessions.get((scenario, session))
-            earlier = self._prompts.get((scenario, session, keys[-1])) if keys else None
-            is_new = (scenario, session) not in self._sessions
-        kind = turn_kind(messages, request, known, explicit=explicit)
-        return SessionMatch(session, is_new, earlier.receipt if earlier else None, kind)
+            first = self._first.get((scenario, keys[-1])) if keys else None
+        return first.session if first is not None and first.failed and 0 <= now - first.at <= RETRY_WINDOW_S else None
 
-    def _note_overflow(self) -> None:
-        if self._replies.full or self._sessions.full:
-            self.complete = False
+    def lineage(self, scenario: str, session: str, messages: Sequence[Message], keys: tuple[bytes, ...], kind: TurnKind) -> Lineage:
+        """How a request follows from what is known of its session."""
+        if not keys:
+            return Lineage()
+        with self._lock:
+            if kind is TurnKind.ASIDE:
+                point = self._points.get((scenario, session, _asked_key(keys[-1], False)))
+                return Lineage(Step.RETRY, point.receipt, keys) if point else Lineage(keys=keys)
+            for place in range(len(keys) - 1, -1, -1):
+                point = self._points.get((scenario, session, keys[place]))
+                if point is not None:
+                    return self._follow(scenario, session, messages, keys, place, point)
+            known = self._sessions.get((scenario, session))
+            later = self._latest_call(scenario, session, messages, 0)
+        if known is None or not known.last:
+            return Lineage(keys=keys)
+        texts = beginning(messages)
+        summarised = bool(known.summary) and any(known.summary in text for text in texts)
+        if summarised or later or begins_with_summary(texts):
+            return Lineage(Step.COMPACTION, later or known.last, keys)
+        return Lineage(keys=keys)
+
+    def _follow(
+        self, scenario: str, session: str, messages: Sequence[Message], keys: tuple[bytes, ...], place: int, point: _Point
+    ) -> Lineage:
+        if point.asked and place == len(keys) - 1:
+            return Lineage(Step.RETRY, point.receipt, keys)
+        # A later turn's call comes back behind a history that is no longer the one that it was made from: parts were cut out.
+        later = self._latest_call(scenario, session, messages, place + 1)
+        if later and later != point.receipt:
+            return Lineage(Step.COMPACTION, later, keys)
+        if point.taken_by not in (b"", keys[-1]):
+            return Lineage(Step.BRANCH, point.receipt, keys)
+        point.taken_by = keys[-1]
+        return Lineage(Step.CONTINUE, point.receipt, keys)
+
+    def _latest_call(self, scenario: str, session: str, messages: Sequence[Message], start: int) -> str:
+        """The turn that made the newest of our tool calls whose result comes back in `messages[start:]`; empty: none."""
+        for message in reversed(messages[start:]):
+            call = message.get("tool_call_id") if message.get("role") == "tool" else None
+            if isinstance(call, str):
+                owner, receipt = self._calls.get((scenario, call), _AMBIGUOUS)
+                if owner == session and not _COMMON_ID.fullmatch(call):
+                    return receipt
+        return ""
+
+    def _free_owner(self, scenario: str, owners: tuple[str, ...], key: bytes, request: bytes) -> str:
+        """Of the sessions that stand at the same reply, one from which nothing went on yet; else the newest."""
+        for session in reversed(owners):
+            point = self._points.get((scenario, session, key))
+            if point is not None and point.taken_by in (b"", request):
+                return session
+        return owners[-1]
+
+    def _put_reply(self, scenario: str, session: str, key: bytes, receipt: str) -> None:
+        owners = self._owners.get((scenario, key), ())
+        if session not in owners:
+            owners = (*owners, session)[-_SAME_REPLIES:]
+        self._owners.put((scenario, key), owners)
+        earlier = self._points.get((scenario, session, key))
+        self._points.put((scenario, session, key), _Point(receipt, False, earlier.taken_by if earlier else b""))
+
+    def _put_request(self, scenario: str, session: str, key: bytes, receipt: str) -> None:
+        earlier = self._points.get((scenario, session, key))
+        self._points.put((scenario, session, key), _Point(receipt, True, earlier.taken_by if earlier else b""))
+
+
+def _asked_key(key: bytes, turn: bool) -> bytes:
+    """Asides may be sent again, but nothing goes on from them."""
+    return key if turn else b"aside" + key
+
+
+def _piece(summary: str) -> str:
+    """A line of a summary that is long enough to be known again."""
+    lines = [line.strip()[:_SUMMARY_CHARACTERS] for line in summary.splitlines()]
+    longest = max(lines, key=len, default="")
+    return longest if len(longest) >= _SHORTEST_SUMMARY else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from daemon.experience.reader import ImportedRecord
-from daemon.records import Inference, JSONObject, Message, Report, Status, TokenTrace, TurnKind, new_id
+from daemon.records import Inference, JSONObject, Lineage, Message, Report, Status, TokenTrace, TurnKind, new_id
 
 _clock = itertools.count(1_700_000_000)
 
@@ -38,6 +38,7 @@ def inference(
     request: JSONObject | None = None,
     effective: Sequence[Message] | None = None,
     created_at: float | None = None,
+    lineage: Lineage | None = None,
 ) -> Inference:
     return Inference(
         id=new_id("rec"),
@@ -54,6 +55,7 @@ def inference(
         finish_reason="stop",
         status=status,
         kind=kind,
+        lineage=lineage or Lineage(),
         tokens=tokens,
         request=request or {},
     )

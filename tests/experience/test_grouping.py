@@ -6,15 +6,12 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from daemon.experience.grouping import SessionMatch, identify
-from daemon.experience.keys import conversation_keys
+from daemon.experience.placing import Placer, Recall
 from daemon.experience.reader import Reader
 from daemon.experience.session_index import SessionIndex
 from daemon.experience.store import Store
@@ -36,7 +33,7 @@ def _send(
 ) -> SessionMatch:
     """One request as the gateway takes it: placed, answered, stored."""
     match = store.resolve_session("default", explicit, messages, request)
-    store.append(inference(messages, reply, session=match.session, kind=match.kind, request=request)).result(10)
+    store.append(inference(messages, reply, session=match.session, kind=match.kind, request=request, lineage=match.lineage)).result(10)
     return match
 
 
@@ -146,52 +143,10 @@ def test_forks_stay_in_their_session_and_scenarios_apart(store: Store) -> None:
 def test_a_full_memory_asks_the_database(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     first = _send(store, [user("q0")], "a0")
     named = _send(store, [user("n")], "m", explicit="named")
-    monkeypatch.setattr(store, "_index", SessionIndex(capacity=4))
+    monkeypatch.setattr(store, "_placer", Placer(SessionIndex(capacity=4), Recall(store.path)))
     for number in range(1, 8):
         _send(store, [user(f"q{number}")], f"a{number}")
     match = store.resolve_session("default", None, [user("q0"), assistant("a0"), user("more")])
     assert (match.session, match.is_new) == (first.session, False)
     assert store.resolve_session("default", named.session, [user("z")]).is_new is False
     assert store.resolve_session("default", "never", [user("z")]).is_new is True
-
-
-_word = st.text("abcdefgh ", min_size=1, max_size=8).filter(str.strip)
-_conversations = st.lists(st.lists(st.tuples(_word, _word), min_size=1, max_size=4), min_size=1, max_size=5)
-
-
-def _echo(reply: str, style: int) -> Message:
-    """Our reply, the way that different clients send it back."""
-    if style == 0:
-        return assistant(reply)
-    if style == 1:
-        return {"role": "assistant", "content": [{"type": "text", "text": reply, "cache_control": {"type": "ephemeral"}}]}
-    return {"role": "assistant", "content": f"{reply}\n", "reasoning_content": "dropped"}
-
-
-@settings(max_examples=60, deadline=None)
-@given(_conversations, st.randoms(use_true_random=False), st.integers(0, 2), st.booleans())
-def test_any_interleaving_groups_as_it_was_generated(
-    conversations: list[list[tuple[str, str]]], random: Random, style: int, tools: bool
-) -> None:
-    """Conversations that begin differently and name no session, their turns in any order between one another."""
-    index = SessionIndex()
-    order = [number for number, turns in enumerate(conversations) for _ in turns]
-    random.shuffle(order)
-    histories: list[list[Message]] = [[system("s"), user(f"conversation {number}")] for number in range(len(conversations))]
-    positions = [0] * len(conversations)
-    placed: dict[int, set[str]] = {number: set() for number in range(len(conversations))}
-    for number in order:
-        question, reply = conversations[number][positions[number]]
-        positions[number] += 1
-        messages = [*histories[number], user(question)]
-        keys = conversation_keys(messages)
-        request: JSONObject = {"tools": [{"type": "function"}]} if tools else {}
-        found = index.find("default", messages, keys)
-        match = index.match("default", found, messages, keys, request, explicit=False, now=0.0)
-        assert match.is_new == (not placed[number])
-        assert match.kind is TurnKind.TURN
-        placed[number].add(match.session)
-        index.add(inference(messages, reply, session=match.session, request=request))
-        histories[number] = [*messages, _echo(reply, style)]
-    assert all(len(sessions) == 1 for sessions in placed.values())
-    assert len(set().union(*placed.values())) == len(conversations)
