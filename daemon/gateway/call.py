@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from daemon.experience.grouping import SessionMatch
-from daemon.records import JSON, JSONObject, Message, Sampling
+from daemon.records import JSON, JSONObject, Lineage, Message, Sampling, Step, TurnKind, new_id
 
 SEED_LIMIT = (1 << 63) - 1
 
@@ -107,7 +107,18 @@ class Place:
     scenario: str
     match: SessionMatch
     tags: Mapping[str, str] = field(default_factory=dict)
+    receipt: str = field(default_factory=lambda: new_id("rec"))  # of the first choice
 
     @property
     def session(self) -> str:
         return self.match.session
+
+    def receipt_of(self, index: int) -> str:
+        return self.receipt if index == 0 else new_id("rec")
+
+    def lineage(self, index: int) -> Lineage:
+        """Further choices are replies to the first one's turn, no turns of their own."""
+        mine = self.match.lineage
+        if index == 0 or self.match.kind is TurnKind.ASIDE:
+            return mine
+        return replace(mine, step=Step.CHOICE, follows=self.receipt)
