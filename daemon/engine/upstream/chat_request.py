@@ -14,7 +14,7 @@ def body_of(request: GenerateRequest, model: str) -> JSONObject:
         "stream": True,
         "stream_options": {"include_usage": True},
         "n": 1,
-        **_sampling_fields(request.sampling),
+        **sampling_fields(request.sampling),
     }
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
@@ -54,7 +54,7 @@ def _text_fields(request: GenerateRequest) -> JSONObject:
     return fields
 
 
-def _sampling_fields(sampling: Sampling) -> JSONObject:
+def sampling_fields(sampling: Sampling) -> JSONObject:
     """What differs from the wire's defaults; fields beyond OpenAI's only when they are set."""
     fields: JSONObject = {"temperature": sampling.temperature}
     default = Sampling()

@@ -159,7 +159,7 @@ def _joined(parts: JSON, between: str = "\n\n") -> str:
     return between.join(_text(part.get("text")) or _text(part.get("refusal")) for part in found)
 
 
-def _logprobs(item: JSONObject) -> JSON:
+def _logprobs(item: JSONObject) -> list[JSON]:
     content = item.get("content")
-    parts = [part["logprobs"] for part in content if isinstance(part, dict) and isinstance(part.get("logprobs"), list)] if content else []
-    return [entry for part in parts for entry in part]
+    parts = [part.get("logprobs") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return [entry for part in parts if isinstance(part, list) for entry in part]

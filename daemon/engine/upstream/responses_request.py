@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from daemon.engine.base import GenerateRequest
+from daemon.engine.upstream.chat_request import sampling_fields
 from daemon.records import JSON, JSONObject, Message
-
-PATH = "responses"
 
 
 def body_of(request: GenerateRequest, model: str) -> JSONObject:
@@ -15,7 +14,8 @@ def body_of(request: GenerateRequest, model: str) -> JSONObject:
     """
     extra = dict(request.extra)
     effort, verbosity = extra.pop("reasoning_effort", None), extra.pop("verbosity", None)
-    body: JSONObject = {**extra, "model": model, "stream": True, "store": False, "input": _items(request), **_sampling_fields(request)}
+    body: JSONObject = {**extra, "model": model, "stream": True, "store": False, "input": _items(request)}
+    body |= sampling_fields(request.sampling)
     if request.max_tokens is not None:
         body["max_output_tokens"] = request.max_tokens
     if effort is not None:
@@ -86,7 +86,8 @@ def _tool(tool: JSONObject) -> JSONObject:
     """`strict` is true on this wire where nothing is said, which most schemas do not bear."""
     function = tool.get("function")
     described = function if isinstance(function, dict) else {}
-    return {"type": "function", "parameters": {"type": "object", "properties": {}}, "strict": False, **described}
+    said = {name: value for name, value in described.items() if value is not None}
+    return {"type": "function", "parameters": {"type": "object", "properties": {}}, "strict": False, **said}
 
 
 def _choice(choice: JSON) -> JSON:
@@ -100,7 +101,3 @@ def _format(request: GenerateRequest) -> JSONObject | None:
         return None
     schema = form.get("json_schema")
     return {"type": "json_schema", "name": "reply", **schema} if isinstance(schema, dict) else form
-
-
-def _sampling_fields(request: GenerateRequest) -> JSONObject:
-    return {}

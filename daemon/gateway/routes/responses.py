@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from daemon.errors import ReefError
 from daemon.gateway.answering import answer
-from daemon.gateway.body import read_json
+from daemon.gateway.body import read_body
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.wires.form import MakeForm
 from daemon.gateway.wires.responses import parse
@@ -31,11 +31,11 @@ class ResponseRoutes:
         return [Route(path, self.respond, methods=["POST"]) for path in paths]
 
     async def respond(self, request: Request) -> ASGIApp:
-        body = await read_json(request)
-        call = parse(body)
+        body = await read_body(request)
+        call = self._gateway.sent(parse(body.value), body, request)
         try:
             place = await self._gateway.place(call, request)
-            return await answer(self._gateway, request, call.each(), place, form_of(body))
+            return await answer(self._gateway, request, call.each(), place, form_of(body.value))
         except ReefError as error:
             error.param = _NAMES.get(error.param or "", error.param)
             raise
