@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from sqlite_utils import Database
 
+from daemon.experience.tallies import RECOUNT
+
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE scenarios (
@@ -74,4 +76,10 @@ def _first(database: Database) -> None:
             database.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[Database], None], ...] = (_first,)
+def _tallies(database: Database) -> None:
+    database.execute("ALTER TABLE sessions ADD COLUMN reports INTEGER NOT NULL DEFAULT 0")
+    database.execute("ALTER TABLE sessions ADD COLUMN releases TEXT NOT NULL DEFAULT '[]'")
+    database.execute(RECOUNT)
+
+
+MIGRATIONS: tuple[Callable[[Database], None], ...] = (_first, _tallies)

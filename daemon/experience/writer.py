@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
@@ -18,8 +20,25 @@ from daemon.failpoints import failpoint
 from daemon.measures import CommitMeasures
 
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741 -- what is written many at a time
 _log = logging.getLogger(__name__)
 _MAX_BATCH = 512
+
+
+class Items(ABC, Generic[I]):
+    """Records that are written many at a time. Called on the writer's thread, inside its transaction."""
+
+    @abstractmethod
+    def write(self, connection: sqlite3.Connection, items: Sequence[I]) -> list[int]:
+        """Write all, in order; the place of each. Where it raises, none is written, and each is tried alone."""
+
+    @abstractmethod
+    def write_one(self, connection: sqlite3.Connection, item: I) -> int:
+        """Write one alone. Raises `ReefError` where it is the item's own fault."""
+
+    @abstractmethod
+    def undone(self) -> None:
+        """Rows that were written are gone again: forget their ids."""
 
 
 class _Job(Generic[T]):
@@ -35,17 +54,14 @@ class _Job(Generic[T]):
 
         Raises sqlite3.Error where SQLite has given up the whole transaction, as it does when the disk is full.
         """
-        connection.execute("SAVEPOINT job")
         try:
-            self.result = (self.function(connection),)
+            with _savepoint(connection):
+                self.result = (self.function(connection),)
         except Exception as error:  # top of the thread: one caller's bug must not take the others' records with it
             if isinstance(error, sqlite3.Error) and not connection.in_transaction:
                 raise
-            connection.execute("ROLLBACK TO job")
-            connection.execute("RELEASE job")
             self.fail(error)
             return False
-        connection.execute("RELEASE job")
         return True
 
     def fail(self, error: Exception) -> None:
@@ -63,15 +79,22 @@ class _Job(Generic[T]):
             self.future.set_result(self.result[0])
 
 
-class Writer:
+class _ItemJob(_Job[int], Generic[I]):
+    __slots__ = ("item",)
+
+    def __init__(self, items: Items[I], item: I) -> None:
+        super().__init__(lambda connection: items.write_one(connection, item))
+        self.item = item
+
+
+class Writer(Generic[I]):
     """Owns the writing connection. Futures resolve after the commit that holds their rows is on disk."""
 
-    def __init__(self, connection: sqlite3.Connection, on_rollback: Callable[[], None]) -> None:
-        """`on_rollback` drops what the caller remembers of rows that were undone."""
+    def __init__(self, connection: sqlite3.Connection, items: Items[I]) -> None:
         self._connection = connection
-        self._on_rollback = on_rollback
+        self._items = items
         self.measures = CommitMeasures()
-        self._queue: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Job[object] | _ItemJob[I] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="experience-writer", daemon=True)
@@ -80,11 +103,13 @@ class Writer:
     def submit(self, function: Callable[[sqlite3.Connection], T]) -> Future[T]:
         """Queue `function`; it runs alone on the writing connection, inside a transaction."""
         job = _Job(function)
-        job.future.set_running_or_notify_cancel()  # a write that was asked for cannot be taken back
-        with self._lock:
-            if self._closed:
-                raise StorageError("The experience store is closed.", "Start the daemon again.")
-            self._queue.put(job)  # type: ignore[arg-type]  # a queue of jobs of any result
+        self._put(job)  # type: ignore[arg-type]  # a queue of jobs of any result
+        return job.future
+
+    def add(self, item: I) -> Future[int]:
+        """Queue an item; it is written together with those that wait beside it."""
+        job = _ItemJob(self._items, item)
+        self._put(job)
         return job.future
 
     def close(self) -> bool:
@@ -96,41 +121,44 @@ class Writer:
         self._thread.join()
         return first
 
+    def _put(self, job: _Job[object] | _ItemJob[I]) -> None:
+        job.future.set_running_or_notify_cancel()  # a write that was asked for cannot be taken back
+        with self._lock:
+            if self._closed:
+                raise StorageError("The experience store is closed.", "Start the daemon again.")
+            self._queue.put(job)
+
     def _run(self) -> None:
         ended = False
         while not ended:
-            jobs: list[_Job[object]] = []
-            item = self._queue.get()
+            jobs: list[_Job[object] | _ItemJob[I]] = []
+            job = self._queue.get()
             while True:
-                if item is None:
+                if job is None:
                     ended = True
                     break
-                jobs.append(item)
+                jobs.append(job)
                 if len(jobs) == _MAX_BATCH:
                     break
                 try:
-                    item = self._queue.get_nowait()
+                    job = self._queue.get_nowait()
                 except queue.Empty:
                     break
             if jobs:
                 self._commit(jobs)
 
-    def _commit(self, jobs: list[_Job[object]]) -> None:
+    def _commit(self, jobs: list[_Job[object] | _ItemJob[I]]) -> None:
         connection = self._connection
-        done: list[_Job[object]] = []
         started = time.perf_counter()
         try:
             connection.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                if job.attempt(connection):
-                    done.append(job)
-                else:
-                    self._on_rollback()
+            for _, neighbours in itertools.groupby(jobs, key=lambda job: isinstance(job, _ItemJob)):
+                self._write(list(neighbours))
             failpoint("admission.in-transaction")
             connection.execute("COMMIT")
             failpoint("admission.committed")
         except sqlite3.Error as error:
-            self._on_rollback()
+            self._items.undone()
             self.measures.failed += 1
             if connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):  # the disk fails even for that: the next BEGIN will say so
@@ -140,5 +168,42 @@ class Writer:
                     job.fail(error)
             return
         self.measures.commit(time.perf_counter() - started, len(jobs))
-        for job in done:
-            job.resolve()
+        for job in jobs:
+            if not job.future.done():
+                job.resolve()
+
+    def _write(self, jobs: list[_Job[object] | _ItemJob[I]]) -> None:
+        """Neighbours of one kind: items together, if that goes; all else one by one."""
+        items = [job for job in jobs if isinstance(job, _ItemJob)]
+        if len(items) > 1 and self._write_together(items):
+            return
+        for job in jobs:
+            if not job.attempt(self._connection):
+                self._items.undone()
+
+    def _write_together(self, jobs: list[_ItemJob[I]]) -> bool:
+        try:
+            with _savepoint(self._connection):
+                places = self._items.write(self._connection, [job.item for job in jobs])
+        except Exception as error:  # one of them is at fault, or a bug: alone, each gets its own answer
+            self._items.undone()
+            if isinstance(error, sqlite3.Error) and not self._connection.in_transaction:
+                raise
+            return False
+        for job, place in zip(jobs, places, strict=True):
+            job.result = (place,)
+        return True
+
+
+@contextlib.contextmanager
+def _savepoint(connection: sqlite3.Connection) -> Iterator[None]:
+    """Undo what is written inside if it raises, unless SQLite has undone the whole transaction already."""
+    connection.execute("SAVEPOINT job")
+    try:
+        yield
+    except Exception:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO job")
+            connection.execute("RELEASE job")
+        raise
+    connection.execute("RELEASE job")

@@ -1,0 +1,46 @@
+"""How inferences get into the database: without secrets, each receipt once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+
+from daemon.errors import Conflict
+from daemon.experience.loading import Loader
+from daemon.experience.rows import Rows, clean
+from daemon.experience.writer import Items
+from daemon.records import Inference
+from daemon.redact import RedactionRule, redact
+
+
+class Admission(Items[tuple[Inference, bytes]]):
+    """Inferences with their reply keys. The same id and content again: the same place; other content: `Conflict`."""
+
+    def __init__(self, rows: Rows, redaction: RedactionRule) -> None:
+        self._rows = rows
+        self._redaction = redaction
+
+    def write(self, connection: sqlite3.Connection, items: Sequence[tuple[Inference, bytes]]) -> list[int]:
+        if self._rows.taken(connection, [inference.id for inference, _ in items]):
+            raise Conflict("A receipt is taken by another record.")
+        return self._rows.inferences(connection, [(self._without_secrets(inference), key) for inference, key in items])
+
+    def write_one(self, connection: sqlite3.Connection, item: tuple[Inference, bytes]) -> int:
+        inference, key = item
+        record = self._without_secrets(inference)
+        row = connection.execute("SELECT sequence FROM records WHERE id = ?", (clean(inference.id),)).fetchone()
+        return self._rows.inference(connection, record, key) if row is None else _same(connection, int(row[0]), record)
+
+    def undone(self) -> None:
+        self._rows.forget()
+
+    def _without_secrets(self, inference: Inference) -> Inference:
+        return redact(inference) if self._redaction.applies(inference.scenario) else inference
+
+
+def _same(connection: sqlite3.Connection, sequence: int, inference: Inference) -> int:
+    stored = Loader(connection).inferences("WHERE r.sequence = ?", (sequence,))
+    if stored and replace(stored[0], sequence=0, tokens=None) == replace(inference, sequence=0, tokens=None):
+        return sequence
+    raise Conflict(f"The receipt {inference.id} is taken by another record.")

@@ -1,0 +1,24 @@
+"""A number for a JSON value: equal values have equal numbers, unequal ones different numbers (but for a chance of 1 in 2^60).
+
+For memories of what was seen before. Built on Python's own string hash (64 bits, keyed anew in each process), which each string keeps
+once it is computed: the second look at a long text costs nothing. Never store it: the next process has other numbers.
+"""
+
+from __future__ import annotations
+
+from daemon.records import JSON
+
+
+def fingerprint(value: JSON) -> int:
+    """Tells 1 from true and from 1.0, and an object from another with the same fields in another order."""
+    if isinstance(value, str):
+        return hash(value)
+    if isinstance(value, dict):
+        parts: list[str | int] = ["{"]
+        for name, item in value.items():
+            parts.append(name)
+            parts.append(item if isinstance(item, str) else fingerprint(item))
+        return hash(tuple(parts))
+    if isinstance(value, list):
+        return hash(("[", *map(fingerprint, value)))
+    return hash((type(value).__name__, repr(value)))
