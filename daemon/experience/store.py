@@ -17,22 +17,21 @@ from typing import TypeVar
 
 from daemon.errors import BadRequest, Conflict, NotFound
 from daemon.experience.admission import Admission
-from daemon.experience.database import mark, open_reader, open_writer, storage_errors
+from daemon.experience.database import mark, open_writer, storage_errors
 from daemon.experience.grouping import SessionMatch
-from daemon.experience.keys import conversation_keys
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, pack, to_json, unpack
+from daemon.experience.placing import Placer, Recall
 from daemon.experience.reader import ImportedRecord
 from daemon.experience.rows import Rows, clean
-from daemon.experience.session_index import CAPACITY, SessionIndex
+from daemon.experience.session_index import SessionIndex
 from daemon.experience.tallies import count_report
 from daemon.experience.writer import Writer
 from daemon.measures import CommitMeasures
 from daemon.records import Inference, JSONObject, Message, Report
-from daemon.redact import RedactionRule, redact, redact_object, redact_text
+from daemon.redact import RedactionRule, redact_report
 
 T = TypeVar("T")
-_REPLIES = "inferences i JOIN sessions s ON s.id = i.session JOIN scenarios c ON c.id = s.scenario"
 
 
 class Store:
@@ -43,8 +42,7 @@ class Store:
         self._redaction = redaction
         self._connection = connection
         self._rows = Rows()
-        self._index = SessionIndex()
-        self._warm()
+        self._placer = Placer(SessionIndex(complete=_is_empty(connection)), Recall(path))
         self._writer = Writer(connection, Admission(self._rows, redaction))
 
     @classmethod
@@ -64,6 +62,7 @@ class Store:
         """Write what waits, note the clean end, and let go of the file. Closing twice does nothing more."""
         if not self._writer.close():
             return
+        self._placer.close()
         with storage_errors():
             mark(self._connection, "closed")
             self._connection.close()
@@ -80,15 +79,11 @@ class Store:
 
         Answers from memory; only a session older than the memory costs one indexed query.
         """
-        keys = conversation_keys(messages)
-        session = explicit or self._index.find(scenario, messages, keys)
-        if not self._index.complete:
-            session = self._recall(scenario, session, messages, keys)
-        return self._index.match(scenario, session, messages, keys, request or {}, explicit=explicit is not None, now=time.time())
+        return self._placer.place(scenario, explicit, messages, request or {}, time.time())
 
     def append(self, inference: Inference) -> Future[int]:
         """Store a record; its place in the stream. The same id and content again: the same place; other content: `Conflict`."""
-        return self._writer.add((inference, self._index.add(inference)))
+        return self._writer.add((inference, self._placer.add(inference)))
 
     def append_report(self, report: Report) -> Future[int]:
         """Store feedback; its place in the stream.
@@ -164,55 +159,10 @@ class Store:
 
         return self._writer.submit(write)
 
-    def _warm(self) -> None:
-        with storage_errors():
-            rows = self._connection.execute(
-                f"SELECT c.name, s.key, i.reply_key FROM {_REPLIES} ORDER BY i.sequence DESC LIMIT ?",
-                (CAPACITY // 2,),
-            ).fetchall()
-        for scenario, session, key in reversed(rows):
-            self._index.warm(scenario, session, key)
-        if len(rows) == CAPACITY // 2:
-            self._index.complete = False
-
-    def _recall(self, scenario: str, session: str | None, messages: Sequence[Message], keys: Sequence[bytes]) -> str | None:
-        """What memory has dropped: a session by its id, or by the longest prefix that the database knows."""
-        if session is not None and self._index.knows(scenario, session):
-            return session
-        wanted = [key for message, key in zip(messages, keys, strict=True) if message.get("role") == "assistant"][-64:]
-        if session is None and not wanted:
-            return None
-        with storage_errors():
-            connection = open_reader(self.path)
-            try:
-                if session is not None:
-                    found = connection.execute(
-                        "SELECT s.key, x'' FROM sessions s JOIN scenarios c ON c.id = s.scenario WHERE c.name = ? AND s.key = ?",
-                        (scenario, session),
-                    ).fetchall()
-                else:
-                    found = connection.execute(
-                        f"SELECT s.key, i.reply_key FROM {_REPLIES}"
-                        f" WHERE c.name = ? AND i.reply_key IN ({','.join('?' * len(wanted))}) ORDER BY i.sequence",
-                        (scenario, *wanted),
-                    ).fetchall()
-            finally:
-                connection.close()
-        if not found:
-            return session
-        key, reply = max(reversed(found), key=lambda row: wanted.index(row[1]) if row[1] in wanted else -1)
-        self._index.warm(scenario, key, reply)
-        return str(key)
-
     def _without_secrets(self, report: Report) -> Report:
         if not self._redaction.applies(report.scenario):
             return report
-        feedback = report.feedback
-        if isinstance(feedback, str):
-            feedback = redact_text(feedback)[0]
-        elif feedback is not None:
-            feedback = redact_object(feedback)[0]
-        return replace(report, feedback=feedback, metadata=redact_object(report.metadata)[0])
+        return redact_report(report, self._redaction.of(report.scenario))
 
     def _write_report(self, connection: sqlite3.Connection, report: Report) -> tuple[int, bool]:
         """Its place in the stream, and whether it is new."""
@@ -238,7 +188,7 @@ class Store:
 
     def _write_imported(self, connection: sqlite3.Connection, inference: Inference) -> bool:
         """Whether it is new. When it was stored, where it was grouped and how it is labelled may differ from what stands."""
-        record = redact(inference) if self._redaction.applies(inference.scenario) else inference
+        record = self._redaction.redacted(inference)
         where = "WHERE r.id = ? AND c.name = ?"
         stored = Loader(connection).inferences(where, (clean(inference.id), inference.scenario))
         if stored:
@@ -249,14 +199,14 @@ class Store:
             if replace(known, tokens=None) == same:
                 return False
         elif not _is_taken(connection, inference.id, inference.scenario):
-            self._rows.inference(connection, record, self._index.add(inference))
+            self._rows.inference(connection, record, self._placer.add(inference))
             return True
         raise Conflict(f"The id {inference.id} is taken by another record.", "Send it under another id.")
 
     def _write_as_it_came(self, connection: sqlite3.Connection, item: ImportedRecord) -> bool:
         """Whether it is new."""
         scenario = self._rows.scenario(connection, item.scenario, item.created_at)
-        payload = redact_object(item.payload)[0] if self._redaction.applies(item.scenario) else item.payload
+        payload = self._redaction.of(item.scenario).object(item.payload)[0] if self._redaction.applies(item.scenario) else item.payload
         data = to_json(payload)
         row = connection.execute(
             "SELECT i.request_type, i.payload FROM records r LEFT JOIN imports i ON i.sequence = r.sequence"
@@ -275,6 +225,11 @@ class Store:
 def _is_taken(connection: sqlite3.Connection, record: str, scenario: str) -> bool:
     query = "SELECT 1 FROM records r JOIN scenarios c ON c.id = r.scenario WHERE r.id = ? AND c.name = ?"
     return connection.execute(query, (clean(record), scenario)).fetchone() is not None
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    with storage_errors():
+        return connection.execute("SELECT 1 FROM inferences LIMIT 1").fetchone() is None
 
 
 def _target(connection: sqlite3.Connection, scenario: int, receipt: str, name: str) -> int:
