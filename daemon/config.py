@@ -13,7 +13,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
 
+from daemon.errors import ConfigError
 from daemon.paths import Home
+from daemon.redaction.user_patterns import rules_of
 
 _UNITS = {
     "B": 1,
@@ -222,13 +224,48 @@ class EvaluationConfig(Section):
         return self.tasks or home.tasks
 
 
+class RedactConfig(Section):
+    """What counts as a secret beside what Reef knows, and what does not."""
+
+    enabled: bool = True
+    """Whether secrets are replaced at all."""
+    patterns: dict[str, str] = {}
+    """Patterns of your own by name, such as `{staff-id: 'EMP-\\d{6,8}'}`:
+    Python's regular expressions, each repeat bounded and none nested."""
+    allow: tuple[str, ...] = ()
+    """Texts that are no secrets though they look like one; a `*` at the end stands for any rest, such as `sk-example-*`."""
+
+    @field_validator("patterns")
+    @classmethod
+    def _quick(cls, value: dict[str, str]) -> dict[str, str]:
+        try:
+            rules_of(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value
+
+    @field_validator("allow")
+    @classmethod
+    def _narrow(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(len(text.rstrip("*")) < 4 for text in value):
+            raise ValueError("an allowed text has four characters at least, beside the * at its end")
+        return value
+
+
 class StorageConfig(Section):
     """What is kept."""
 
     retention_bytes: Bytes = 20 << 30
-    """How much experience to keep, such as `20GiB`; above it `reef status` warns. Nothing is removed by itself."""
-    redact: bool = True
-    """Whether secrets are replaced before anything is stored."""
+    """How much experience to keep, such as `20GiB`. Above it the oldest sessions are removed; 0 keeps everything."""
+    retention_days: float = Field(default=0, ge=0)
+    """Sessions that have been idle for more days than this are removed; 0 keeps them whatever their age."""
+    redact: bool | RedactConfig = True
+    """Whether secrets are replaced before anything is stored; or an object with `enabled`, `patterns` and `allow`."""
+
+    @property
+    def redaction(self) -> RedactConfig:
+        """`redact` written out."""
+        return RedactConfig(enabled=self.redact) if isinstance(self.redact, bool) else self.redact
 
 
 class Config(Section):

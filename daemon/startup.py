@@ -19,7 +19,7 @@ from daemon.experience.runs import RunStore
 from daemon.experience.store import Store
 from daemon.paths import Home
 from daemon.recovery import recover
-from daemon.redact import RedactionRule
+from daemon.redaction.settings import redaction_of
 from daemon.services import Services
 from daemon.serving.releases import RepositoryReleases
 from daemon.serving.scenarios import Scenarios
@@ -33,9 +33,8 @@ async def services_for(home: Home, loaded: LoadedConfig, engine: Engine, base_ur
     """Start every service, `engine` among them, in order; stop them in reverse."""
     config = loaded.config
     tokens = Tokens.load(home, without_token=None if config.server.require_token else Role.CLIENT)
-    redaction = RedactionRule(config.storage.redact, {name: config.for_scenario(name).storage.redact for name in config.scenarios})
     async with contextlib.AsyncExitStack() as stack:
-        store = await asyncio.to_thread(Store.open, home.database, redaction)
+        store = await asyncio.to_thread(Store.open, home.database, redaction_of(config))
         stack.callback(store.close)
         reader = Reader(home.database)
         stack.callback(reader.close)

@@ -18,6 +18,7 @@ from daemon.config import (
     EvaluationConfig,
     LearnConfig,
     LlamaConfig,
+    RedactConfig,
     ReefConfig,
     ServerConfig,
     StorageConfig,
@@ -38,6 +39,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("learn", LearnConfig),
     ("evaluation", EvaluationConfig),
     ("storage", StorageConfig),
+    ("storage.redact", RedactConfig),
 )
 
 _INTRODUCTION = """\
@@ -110,7 +112,16 @@ def _name(annotation: object) -> str:
         return " or ".join(_name(argument) for argument in arguments if argument is not NoneType)
     if origin is tuple:
         return f"list of {_name(arguments[0])}"
-    names: dict[object, str] = {str: "text", int: "whole number", float: "number", bool: "true or false", Path: "path"}
+    names: dict[object, str] = {
+        str: "text",
+        int: "whole number",
+        float: "number",
+        bool: "true or false",
+        Path: "path",
+        RedactConfig: "object",
+    }
+    if origin is dict:
+        return f"object of {_name(arguments[1])}s"
     return names.get(annotation, str(annotation))
 
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+import starlette
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daemon.config_load import load
+from daemon.errors import ConfigError
 from daemon.experience.keys import message_key
 from daemon.experience.reader import Reader
 from daemon.experience.store import Store
+from daemon.paths import Home
 from daemon.records import Message, TokenTrace
 from daemon.redact import RedactionRule, redact, redact_json, redact_text
+from daemon.redaction.redactor import Redactor
+from daemon.redaction.settings import redaction_of
+from daemon.redaction.user_patterns import rules_of
 from tests.experience.make import as_it_came, inference, report, user
 
 # Made up here, put together from pieces so that no scanner takes this file for a leak.
@@ -34,7 +43,39 @@ SECRETS = {
     "huggingface-token": f"hf_{_BODY}ab",
     "slack-token": "xo" + f"xb-{_BODY}",
     "google-key": "AI" + f"zaSy{_BODY}q",
+    "basic-auth": f"-H 'Authorization: Basic {_BODY}=='",
+    "cookie": f"Cookie: theme=darkmode; session={_BODY}; path",
+    "azure-key": f"DefaultEndpointsProtocol=https;AccountKey={_BODY}{_BODY}==;Suffix=x",
+    "netrc": f"machine api.example.org login me password {_BODY}",
+    "docker-auth": f'{{"auths": {{"r.example.org": {{"auth": "{_BODY}"}}}}}}',
+    "npm-token": f"//registry.example.org/:_authToken={_BODY}",
+    "pypi-token": "py" + f"pi-AgEIcHlwaS5vcmc{_BODY}{_BODY}",
+    "slack-webhook": f"https://hooks.slack.com/services/T0001/B0001/{_BODY}",
+    "google-token": "GO" + f"CSPX-{_BODY}",
+    "gitlab-token": f"glpat-{_BODY}",
+    "option": f"mysql --password={_BODY} db",
 }
+MORE_FORMS = (
+    f"sk-ant-api03-{_BODY}-{_BODY}",
+    "sk_" + f"live_{_BODY}",
+    f"whsec_{_BODY}",
+    f"xapp-1-A0-{_BODY}",
+    f"db_password={_BODY}",
+    f"export api_key={_BODY}",
+    f"services:\n  db:\n    password: {_BODY}\n    port: 1",
+    f'{{"content": "host=x\\ntoken={_BODY}\\nport=1"}}',
+    f"curl -u me:{_BODY} https://example.org",
+    f"redis://:{_BODY}@localhost:6379/0",
+    f"https://a.blob.example.net/c?sv=1&sig={_BODY}{_BODY}%3D",
+    f'{{"private_key_id": "{_BODY}"}}',
+    f"clientSecret: '{_BODY}'",
+    f'{{\\"password\\": \\"{_BODY}\\"}}',
+    f"Set-Cookie: sid={_BODY}; HttpOnly",
+    f"8123456789:AAE{_BODY}",
+    "-----BEGIN OPENSSH " + f"PRIVATE KEY-----\n{_BODY}{_BODY}\n{_BODY}",
+    "-----BEGIN PGP " + f"PRIVATE KEY BLOCK-----\nVersion: GnuPG v2\n\n{_BODY}\n=x\n-----END PGP " + "PRIVATE KEY BLOCK-----",
+    '{"private_key": "-----BEGIN ' + f"PRIVATE KEY-----\\n{_BODY}\\n-----END " + 'PRIVATE KEY-----\\n"}',
+)
 HARMLESS = (
     hashlib.sha1(b"x").hexdigest(),
     f"commit {hashlib.sha256(b'y').hexdigest()}",
@@ -48,6 +89,13 @@ HARMLESS = (
     "https://example.org:8080/a@b and git@github.com:a/b.git",
     'tokenizer = "a long quoted sentence without anything"',
     "rec_0ne6abcd0123456789abcdef",
+    'if "-----BEGIN PRIVATE KEY-----" in text: raise ValueError("no keys here, please look at the other line")',
+    "def login(name: str, password: str, token: bytes32 = None) -> None:",
+    "machine learning; login page; the password is asked twice",
+    'ENV_AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"\npad_token = "<|endoftext|>"',
+    "  api_key=api_key_of(settings2),\n  token=tokens[0],\n  key: value2 of it",
+    "Cookie: a word for a small file; cookies=None",
+    "tool --token TOKEN --password PASSWORD",
 )
 
 
@@ -59,12 +107,20 @@ def test_a_secret_is_replaced_by_its_kind(kind: str) -> None:
     assert _BODY[:20] not in text and "MIIEow" not in text
 
 
+@pytest.mark.parametrize("text", MORE_FORMS)
+def test_the_secret_is_gone_from_every_form(text: str) -> None:
+    redacted, count = redact_text(text)
+    assert count == 1 and _BODY[:16] not in redacted and _BODY[-16:] not in redacted, redacted
+    assert redact_text(f"before\n{text}\nafter")[1] == 1
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_looks_random_stays(text: str) -> None:
     assert redact_text(text) == (text, 0)
 
 
-@given(st.lists(st.one_of(st.sampled_from([*SECRETS.values(), *HARMLESS]), st.text(max_size=20)), max_size=6).map("\n".join))
+@settings(max_examples=60)
+@given(st.lists(st.one_of(st.sampled_from([*SECRETS.values(), *MORE_FORMS, *HARMLESS]), st.text(max_size=20)), max_size=6).map("\n".join))
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
     once, _ = redact_text(text)
     assert redact_text(once) == (once, 0)
@@ -82,8 +138,13 @@ def test_a_record_loses_its_secret_on_both_sides_and_its_token_ids() -> None:
         request={"tools": [{"description": SECRETS["aws-key-id"]}]},
         effective=[user(SECRETS["jwt"])],
     )
-    clean = redact(replace(record, note=f"It names {SECRETS['aws-key-id']}."))
-    assert clean.redactions == 5 and clean.tokens is None and "[redacted:aws-key-id]" in clean.note
+    clean = redact(replace(record, note=f"It names {SECRETS['aws-key-id']}.", tags={"client": SECRETS["jwt"]}))
+    assert (
+        clean.redactions == 6
+        and clean.tags == {"client": "[redacted:jwt]"}
+        and clean.tokens is None
+        and "[redacted:aws-key-id]" in clean.note
+    )
     assert clean.messages[0] is not None and "[redacted:github-token]" in str(clean.messages[1])
     assert redact(clean) == clean
     plain = inference(tokens=TokenTrace((1,), (2,), (-0.5,)))
@@ -145,3 +206,67 @@ def test_unchanged_values_are_not_copied() -> None:
     value: Message = {"role": "user", "content": [{"type": "text", "text": "plain words only"}]}
     assert redact_json(value)[0] is value
     assert message_key(value) == message_key({"role": "user", "content": "plain words only"})
+
+
+def test_ordinary_code_is_left_alone() -> None:
+    """A part of the standard library and of what is installed: hardly anything in it looks like a secret."""
+    files = sorted(Path(json.__file__).parent.parent.glob("*.py"))[:120] + sorted(Path(starlette.__file__).parent.rglob("*.py"))
+    texts = [file.read_text(errors="replace") for file in files]
+    assert sum(map(len, texts)) > 2_000_000
+    taken = [(file.name, secret) for file, text in zip(files, texts, strict=True) if (secret := redact_text(text)[1])]
+    assert sum(count for _, count in taken) <= 4, taken
+
+
+@pytest.mark.parametrize(
+    "shape", ["TOKEN=", "password='", "-----BEGIN PRIVATE KEY-----", "cookie: a=bbbbbbbbb;", "eyJa.", "://a:b", "token=a1\n"]
+)
+def test_no_text_makes_redaction_slow(shape: str) -> None:
+    """Linear in the text: four times the text takes some four times as long, and never the square of that."""
+    text = shape * (40_000 // len(shape)) + "["
+    assert _seconds(text * 4) < 12 * _seconds(text) + 0.05
+
+
+def _seconds(text: str) -> float:
+    fresh = Redactor()
+    began = time.process_time()
+    fresh.text(text)
+    return time.process_time() - began
+
+
+def test_own_patterns_are_added_and_allowed_texts_are_left() -> None:
+    redactor = Redactor(rules_of({"staff-id": r"EMP-\d{6,8}"}), ["sk-example-*", "AK" + "IAABCDEFGHIJKLMNOP"])
+    text, count = redactor.text(f"EMP-1234567 said sk-example-{_BODY} and {SECRETS['aws-key-id']}, not {SECRETS['github-token']}")
+    assert count == 2 and text.startswith("[redacted:staff-id] said sk-example-") and "[redacted:github-token]" in text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        (r"(a+)+b", "no bound"),
+        (r"x.*y", "no bound"),
+        (r"(a{1,9}){1,9}b", "inside a repeat"),
+        (r"a{0,60}a{0,60}a{0,60}b", "too many ways"),
+        (r"(a)\1", "refers back"),
+        (r"a(?=b)", "looks ahead"),
+        (r"a{0,3}", "empty text"),
+        (r"[a-z:\[]{4}", "leaves behind"),
+        (r"(", "no regular expression"),
+        ("a" * 301, "longer than"),
+    ],
+)
+def test_a_pattern_that_could_be_slow_is_refused_with_why(pattern: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        rules_of({"mine": pattern})
+
+
+def test_settings_choose_what_is_redacted_where(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "storage: {redact: {patterns: {staff-id: 'EMP-[0-9]{6}'}}}\n"
+        "scenarios: {open: {storage: {redact: false}}, plain: {storage: {redact: true}}}\n"
+    )
+    rule = redaction_of(load(Home(tmp_path), None, {}, {}).config)
+    said = {
+        name: rule.redacted(replace(inference([user("I am EMP-123456")]), scenario=name)).redactions
+        for name in ("default", "open", "plain")
+    }
+    assert said == {"default": 1, "open": 0, "plain": 0}

@@ -1,0 +1,172 @@
+"""Replaces secrets in texts and JSON by `[redacted:kind]`. Redacting twice changes nothing more."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from daemon.records import JSON, JSONObject, Message
+from daemon.redaction.rules import RULES, RUN_CHARACTERS, Rule
+
+_SHORTEST = 8  # no secret is shorter
+_WORTH_REMEMBERING = 32
+_SEEN = 50_000
+_MARGIN = 64
+_LINE_START = re.compile(r"(?:\n|\\n)[ \t]{0,16}(?:- )?(?:export )?[A-Za-z0-9_.-]{0,40}\Z")
+_RUN_BYTES = bytes(code if (chr(code).isalnum() and code < 128) or chr(code) in "_-.+/=" else 32 for code in range(256))
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """One span that was replaced, as it stood in the text."""
+
+    text: str
+    kind: str
+
+    @property
+    def placeholder(self) -> str:
+        return f"[redacted:{self.kind}]"
+
+
+class _Seen:
+    """Texts found clean, by length and hash (keyed anew in each process): a conversation resends its history with every turn."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hashes: OrderedDict[tuple[int, int], None] = OrderedDict()
+
+    def __contains__(self, text: str) -> bool:
+        with self._lock:
+            return (len(text), hash(text)) in self._hashes
+
+    def add(self, text: str) -> None:
+        with self._lock:
+            self._hashes[len(text), hash(text)] = None
+            if len(self._hashes) > _SEEN:
+                self._hashes.popitem(last=False)
+
+
+class Redactor:
+    """A set of rules. Safe for several threads. `found` of its methods, where given, collects what was replaced."""
+
+    def __init__(self, more: Sequence[Rule] = (), allow: Sequence[str] = ()) -> None:
+        """
+        Args:
+            more: rules beside the built-in ones; they go first.
+            allow: texts that are no secrets although a rule fits; a `*` at the end stands for any rest.
+        """
+        self._rules = (*more, *RULES)
+        self._allowed = frozenset(text for text in allow if not text.endswith("*"))
+        self._allowed_starts = tuple(text[:-1] for text in allow if text.endswith("*"))
+        self._seen = _Seen()
+
+    def text(self, text: str, found: list[Secret] | None = None) -> tuple[str, int]:
+        """`text` without secrets, and how many spans were replaced."""
+        long = len(text) >= _WORTH_REMEMBERING
+        if len(text) < _SHORTEST or (long and text in self._seen):
+            return text, 0
+        if text.startswith("data:") and ";base64," in text[:128]:
+            return text, 0  # an image: bytes, in which a rule can only be wrong
+        redacted, count = self._apply(text, found)
+        if long and not count:
+            self._seen.add(text)
+        return redacted, count
+
+    def json(self, value: JSON, found: list[Secret] | None = None) -> tuple[JSON, int]:
+        """The same for every string inside a JSON value; keys are left alone. Unchanged values are returned as they are."""
+        if isinstance(value, str):
+            return self.text(value, found)
+        if isinstance(value, list):
+            items = [self.json(item, found) for item in value]
+            count = sum(number for _, number in items)
+            return ([item for item, _ in items], count) if count else (value, 0)
+        if isinstance(value, dict):
+            return self.object(value, found)
+        return value, 0
+
+    def object(self, value: JSONObject, found: list[Secret] | None = None) -> tuple[JSONObject, int]:
+        fields = {name: self.json(item, found) for name, item in value.items()}
+        count = sum(number for _, number in fields.values())
+        return ({name: item for name, (item, _) in fields.items()}, count) if count else (value, 0)
+
+    def messages(self, messages: Sequence[Message], found: list[Secret] | None = None) -> tuple[tuple[Message, ...], int]:
+        """Messages without secrets, tool arguments and reasoning included, and how many spans were replaced."""
+        items = [self.object(message, found) for message in messages]
+        return tuple(message for message, _ in items), sum(count for _, count in items)
+
+    def _apply(self, text: str, found: list[Secret] | None) -> tuple[str, int]:
+        count = 0
+        lowered, runs = text.lower(), _runs(text)
+        for rule in self._rules:
+            where = runs if rule.in_run else lowered if rule.any_case else text
+            if rule.literals and not any(literal in where for literal in rule.literals):
+                continue
+            text, replaced = self._replace(rule, text, lowered, found)
+            if replaced:
+                count += replaced
+                lowered = text.lower()
+        return text, count
+
+    def _replace(self, rule: Rule, text: str, lowered: str, found: list[Secret] | None) -> tuple[str, int]:
+        parts: list[str] = []
+        end = count = 0
+        for match in _matches(rule, text, lowered if rule.any_case else text):
+            start, stop = _span(match)
+            secret = text[start:stop]
+            if start < end or not secret or secret in self._allowed or secret.startswith(self._allowed_starts):
+                continue
+            span = Secret(secret, rule.kind)
+            if found is not None:
+                found.append(span)
+            parts += (text[end:start], span.placeholder)
+            end = stop
+            count += 1
+        if not count:
+            return text, 0
+        parts.append(text[end:])
+        return "".join(parts), count
+
+
+def _runs(text: str) -> str:
+    """The runs in which an issued token can lie, one a line."""
+    words = text.encode(errors="surrogatepass").translate(_RUN_BYTES).split()
+    return b"\n".join([word for word in words if len(word) >= RUN_CHARACTERS]).decode()
+
+
+def _matches(rule: Rule, text: str, where: str) -> Iterator[re.Match[str]]:
+    """Matches of the rule in order. `where` is `text`, or its lower case."""
+    if not rule.literals or len(where) != len(text):  # a few letters get longer in lower case: then places do not compare
+        for match in rule.pattern.finditer(text):
+            if not rule.line or _alone(text, match.start()):
+                yield match
+        return
+    places: list[int] = []
+    for literal in rule.literals:
+        at = where.find(literal)
+        while at >= 0:
+            places.append(at)
+            at = where.find(literal, at + len(literal))
+    end = 0
+    for place in sorted(places):
+        found = rule.pattern.match(text, place) if place >= end else None
+        if found is not None and (not rule.line or _alone(text, place)):
+            yield found
+            end = found.end()
+
+
+def _alone(text: str, place: int) -> bool:
+    """Whether the line, or the escaped line, holds only the rest of a name before `place`."""
+    before = text[max(0, place - _MARGIN) : place]
+    return _LINE_START.search(before if len(before) == _MARGIN else "\n" + before) is not None
+
+
+def _span(match: re.Match[str]) -> tuple[int, int]:
+    """Where the secret stands."""
+    groups = match.re.groupindex
+    for name in ("secret", "bare"):
+        if name in groups and match.start(name) >= 0:
+            return match.span(name)
+    return match.span()
