@@ -94,6 +94,12 @@ class RunStore:
 
         return self._store.execute(write)
 
+    def counts(self) -> dict[str, int]:
+        """How many runs there are of each status, of all scenarios; zeros too."""
+        with storage_errors():
+            rows = self._reader.connection().execute("SELECT status, count(*) FROM runs GROUP BY status").fetchall()
+        return {status.value: 0 for status in RunStatus} | {str(status): int(count) for status, count in rows}
+
     def event(self, run_id: str, event: JSONObject) -> Future[int]:
         """Append an event; its place in the run. An event with a text `phase` moves the run to that phase."""
 
