@@ -80,6 +80,7 @@ def _touch(path: Path) -> int:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA busy_timeout = 5000")
+    connection.execute("PRAGMA page_size = 8192")  # of a new file: bodies of 1 to 4 KB waste half of what they do on pages of 4 KB
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")

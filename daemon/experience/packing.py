@@ -13,6 +13,7 @@ from typing import cast
 import zstandard
 
 from daemon.errors import DataError
+from daemon.experience.phrases import PHRASES
 from daemon.records import JSON, JSONObject
 
 LARGE_BYTES = 512
@@ -21,7 +22,9 @@ BLOCK_TOKENS = 256
 """Token ids of a prompt are kept in blocks of this many, shared by every prompt that starts the same."""
 HASH_BYTES = 16
 
-_WORTH_BYTES = 96  # below this zstd's frame costs more than it saves
+_PLAIN, _WITHOUT, _WITH_PHRASES = b"\x00", b"\x01", b"\x02"  # as it is; zstd; zstd with a dictionary, as all is written now
+_LEVEL = 3
+_WORTH_BYTES = 48  # below this zstd's frame costs more than it saves
 _MAX_BYTES = 256 << 20
 _TRACE = struct.Struct("<BIII")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -57,26 +60,36 @@ def pack(data: bytes) -> bytes:
     if len(data) >= _WORTH_BYTES:
         compressor = getattr(_local, "compressor", None)
         if compressor is None:
-            compressor = _local.compressor = zstandard.ZstdCompressor(level=3, write_checksum=False)
+            compressor = _local.compressor = zstandard.ZstdCompressor(dict_data=_phrases(), level=_LEVEL, write_checksum=False)
         packed: bytes = compressor.compress(data)
         if len(packed) < len(data):
-            return b"\x01" + packed
-    return b"\x00" + data
+            return _WITH_PHRASES + packed
+    return _PLAIN + data
 
 
 def unpack(data: bytes) -> bytes:
     """The inverse of `pack`. Raises `DataError` for damaged bytes."""
-    if data[:1] == b"\x00":
+    codec = data[:1]
+    if codec == _PLAIN:
         return data[1:]
-    if data[:1] != b"\x01":
+    if codec not in (_WITHOUT, _WITH_PHRASES):
         raise DataError("A stored value has an unknown encoding.", "Run `reef fsck`.")
-    decompressor = getattr(_local, "decompressor", None)
-    if decompressor is None:
-        decompressor = _local.decompressor = zstandard.ZstdDecompressor()
+    decompressors = getattr(_local, "decompressors", None)
+    if decompressors is None:
+        decompressors = _local.decompressors = {
+            _WITHOUT: zstandard.ZstdDecompressor(),
+            _WITH_PHRASES: zstandard.ZstdDecompressor(dict_data=_phrases()),
+        }
     try:
-        return cast(bytes, decompressor.decompress(data[1:], max_output_size=_MAX_BYTES))
+        return cast(bytes, decompressors[codec].decompress(data[1:], max_output_size=_MAX_BYTES))
     except zstandard.ZstdError as error:
         raise DataError(f"A stored value is damaged: {error}.", "Run `reef fsck`.") from error
+
+
+def _phrases() -> zstandard.ZstdCompressionDict:
+    phrases = zstandard.ZstdCompressionDict(PHRASES, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    phrases.precompute_compress(level=_LEVEL)
+    return phrases
 
 
 def _code(tokens: Sequence[int]) -> str:
