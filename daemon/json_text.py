@@ -59,3 +59,8 @@ def _finite(text: str) -> float:
 
 def _refuse(name: str) -> JSON:
     raise _NoNumber(f"{name} is no JSON number")
+
+
+def canonical(value: JSON) -> str:
+    """The one text that equal values have, for comparing and hashing."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -11,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.api.common import query_integer, scenario_in_path
+from daemon.api.imported_records import Importer
 from daemon.api.views import record_view
 from daemon.errors import BadRequest
 from daemon.experience.reader import ImportedRecord
@@ -18,10 +18,11 @@ from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import scenario_of
 from daemon.gateway.wires.fields import array, bad, required_text
+from daemon.importing.envelope import Envelope
 from daemon.records import JSON, Inference, JSONObject, Report
 from daemon.services import Services
 
-_PAGE_LIMIT_BYTES = 1 << 20
+_PAGE_LIMIT_BYTES = 10 << 20  # what reef-client sends at most
 _MAX_BATCH = 1000
 _MAX_ID_CHARACTERS = 200
 
@@ -53,24 +54,29 @@ class RecordRoutes:
 
     async def add(self, request: Request) -> Response:
         scenario, body = scenario_of(request), await read_json(request, _PAGE_LIMIT_BYTES)
-        record = _imported(body, "")
-        return json_response((await self._store(scenario, [record]))[0])
+        stored, _ = await self._store(scenario, [_envelope(body, "")])
+        return json_response(stored[0])
 
     async def add_batch(self, request: Request) -> Response:
-        """All or none."""
+        """All or none. Inferences and reports become records like those of this daemon; what is something else is kept as it is."""
         scenario, body = scenario_of(request), await read_json(request, _PAGE_LIMIT_BYTES)
         given = array(body, "records")
         if not 1 <= len(given) <= _MAX_BATCH:
             raise BadRequest(f"'records' must hold 1 to {_MAX_BATCH} records, not {len(given)}.", param="records")
-        records = [_imported(record, f"records[{index}].") for index, record in enumerate(given)]
-        stored: list[JSON] = list(await self._store(scenario, records))
-        return json_response({"records": stored})
+        stored, new = await self._store(scenario, [_envelope(record, f"records[{index}].") for index, record in enumerate(given)])
+        records: list[JSON] = list(stored)
+        return json_response({"records": records, "new": new})
 
-    async def _store(self, scenario: str, records: Sequence[tuple[str, str, JSONObject]]) -> list[JSONObject]:
+    async def _store(self, scenario: str, envelopes: Sequence[Envelope]) -> tuple[list[JSONObject], int]:
+        """What is acknowledged, and how many of them are new."""
         await self._services.scenarios.ensure(scenario)
-        items = [ImportedRecord(record, scenario, time.time(), kind, payload, 0) for record, kind, payload in records]
-        await asyncio.wrap_future(self._services.store.append_imported(items))
-        return [{"agent_record_id": record, "scenario": scenario, "request_type": kind} for record, kind, _ in records]
+        store = self._services.store
+        items = await asyncio.to_thread(Importer(store, scenario).items, envelopes)
+        found = await asyncio.wrap_future(store.append_imported(items))
+        answers: list[JSONObject] = [
+            {"agent_record_id": envelope.id, "scenario": scenario, "request_type": envelope.request_type} for envelope in envelopes
+        ]
+        return answers, sum(found)
 
     def _page(self, scenario: str, after: int, limit: int, kind: str | None) -> list[JSONObject]:
         reader = self._services.reader
@@ -88,11 +94,11 @@ class RecordRoutes:
         return [record_view(item) for item in items[:limit]]
 
 
-def _imported(record: JSON, where: str) -> tuple[str, str, JSONObject]:
+def _envelope(record: JSON, where: str) -> Envelope:
     if not isinstance(record, dict):
         raise bad(where.removesuffix("."), "an object", record)
     payload = record.get("payload")
     if not isinstance(payload, dict):
         raise bad(f"{where}payload", "an object", payload)
     identity = required_text(record, "agent_record_id", limit=_MAX_ID_CHARACTERS)
-    return identity, required_text(record, "request_type", limit=_MAX_ID_CHARACTERS), payload
+    return Envelope(identity, required_text(record, "request_type", limit=_MAX_ID_CHARACTERS), payload)

@@ -6,8 +6,10 @@ from starlette.routing import Route
 
 from daemon.api.evaluation import EvaluationRoutes
 from daemon.api.harness import HarnessRoutes
+from daemon.api.imports import ImportRoutes
 from daemon.api.metrics import MetricRoutes
 from daemon.api.models import ModelRoutes
+from daemon.api.openapi import OpenAPIRoutes
 from daemon.api.records import RecordRoutes
 from daemon.api.releases import ReleaseRoutes
 from daemon.api.report import ReportRoutes
@@ -22,9 +24,11 @@ def all_routes(services: Services) -> list[Route]:
     return [
         *StatusRoutes(services).routes(),
         *MetricRoutes(services).routes(),
+        *OpenAPIRoutes(services).routes(),
         *ModelRoutes(services).routes(),
         *ReportRoutes(services).routes(),
         *RecordRoutes(services).routes(),
+        *ImportRoutes(services).routes(),
         *SessionRoutes(services).routes(),
         *ScenarioRoutes(services).routes(),
         *ReleaseRoutes(services).routes(),

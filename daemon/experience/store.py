@@ -28,7 +28,7 @@ from daemon.experience.session_index import SessionIndex
 from daemon.experience.tallies import count_report
 from daemon.experience.writer import Writer
 from daemon.measures import CommitMeasures
-from daemon.records import Inference, JSONObject, Message, Report
+from daemon.records import Inference, JSONObject, Lineage, Message, Report, TurnKind
 from daemon.redact import RedactionRule, redact_report
 
 T = TypeVar("T")
@@ -192,11 +192,8 @@ class Store:
         where = "WHERE r.id = ? AND c.name = ?"
         stored = Loader(connection).inferences(where, (clean(inference.id), inference.scenario))
         if stored:
-            known = stored[0]
-            same = replace(
-                record, created_at=known.created_at, session=known.session, kind=known.kind, sequence=known.sequence, tokens=None
-            )
-            if replace(known, tokens=None) == same:
+            known = replace(stored[0], created_at=0.0, session="", kind=TurnKind.TURN, lineage=Lineage(), sequence=0, tokens=None)
+            if known == replace(record, created_at=0.0, session="", kind=TurnKind.TURN, lineage=Lineage(), sequence=0, tokens=None):
                 return False
         elif not _is_taken(connection, inference.id, inference.scenario):
             self._rows.inference(connection, record, self._placer.add(inference))

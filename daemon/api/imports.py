@@ -1,0 +1,142 @@
+"""POST /reef/import: conversations that were held elsewhere, as records. Idempotent: what is there already is only counted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon import json_text
+from daemon.api.imported_records import IMPORT, report_id
+from daemon.errors import BadRequest, Conflict, DataError
+from daemon.gateway.body import read_json
+from daemon.gateway.errors import json_response
+from daemon.gateway.gateway import scenario_of
+from daemon.gateway.wires.fields import array
+from daemon.importing.conversation import ImportedSession, conversations, named
+from daemon.importing.transfer import from_json
+from daemon.records import JSON, Inference, JSONObject, Lineage, Report, Step
+from daemon.services import Services
+
+_MAX_SESSIONS = 1000
+_AT_ONCE = 2000
+"""Messages of all turns that are written in one transaction: live requests wait no longer than that takes."""
+_MAX_REFUSED = 100
+
+
+class ImportRoutes:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def routes(self) -> list[Route]:
+        return [Route("/reef/import", self.take, methods=["POST"])]
+
+    async def take(self, request: Request) -> Response:
+        """`{"sessions": [{"id"?, "tools"?, "tags"?, "turns": [{"added", "reply", "parent"?, "score"?, "feedback"?, …}]}]}`."""
+        scenario, body = scenario_of(request), await read_json(request)
+        given = array(body, "sessions")
+        if not 1 <= len(given) <= _MAX_SESSIONS:
+            raise BadRequest(f"'sessions' must hold 1 to {_MAX_SESSIONS} sessions, not {len(given)}.", param="sessions")
+        try:
+            sessions = await asyncio.to_thread(lambda: [named(from_json(one, f"sessions[{index}]")) for index, one in enumerate(given)])
+        except DataError as error:
+            raise BadRequest(error.message, error.hint, param="sessions") from error
+        await self._services.scenarios.ensure(scenario)
+        counts: Counter[str] = Counter()
+        refused: list[JSON] = []
+        for session in sessions:
+            for items in _portions(session, scenario):
+                await self._store(items, counts, refused)
+        return json_response(
+            {
+                "scenario": scenario,
+                "sessions": len(sessions),
+                "new": counts["new"],
+                "present": counts["present"],
+                "reports": counts["reports"],
+                "refused": refused,
+            }
+        )
+
+    async def _store(self, items: Sequence[Inference | Report], counts: Counter[str], refused: list[JSON]) -> None:
+        """All at once; where an id is taken by something else, one by one, so that only that one is left out."""
+        try:
+            found = await asyncio.wrap_future(self._services.store.append_imported(items))
+        except (Conflict, BadRequest) as error:
+            if len(items) == 1:
+                if len(refused) < _MAX_REFUSED:
+                    refused.append({"agent_record_id": items[0].id, "message": error.message})
+                return
+            for item in items:
+                await self._store([item], counts, refused)
+            return
+        for item, is_new in zip(items, found, strict=True):
+            if isinstance(item, Inference):
+                counts["new" if is_new else "present"] += 1
+            else:
+                counts["reports"] += is_new
+
+
+def _portions(session: ImportedSession, scenario: str) -> Iterator[list[Inference | Report]]:
+    """The records of a session with their feedback, a bounded number of messages at a time."""
+    portion: list[Inference | Report] = []
+    size = 0
+    for items in _items(session, scenario):
+        portion += items
+        size += len(items[0].messages) if isinstance(items[0], Inference) else 0
+        if size >= _AT_ONCE:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def _items(session: ImportedSession, scenario: str) -> Iterator[list[Inference | Report]]:
+    now = time.time()
+    for turn, messages, lineage in zip(session.turns, conversations(session), _lineages(session), strict=True):
+        record = Inference(
+            id=turn.id,
+            scenario=scenario,
+            session=session.id,
+            created_at=now if turn.created_at is None else min(turn.created_at, now),
+            release_id=IMPORT,
+            lora_id=None,
+            model=turn.model,
+            wire=IMPORT,
+            messages=messages,
+            effective_messages=None,
+            reply=turn.reply,
+            finish_reason=turn.finish_reason or ("tool_calls" if turn.reply.get("tool_calls") else "stop"),
+            usage=turn.usage,
+            request={"tools": list(session.tools)} if session.tools else {},
+            tags=session.tags,
+            lineage=lineage,
+        )
+        items: list[Inference | Report] = [record]
+        if turn.score is not None or turn.feedback:
+            said: JSONObject = {"of": turn.id, "score": turn.score, "feedback": turn.feedback}
+            metadata: JSONObject = {"source": IMPORT}
+            items.append(Report(report_id(said), scenario, now, (turn.id,), turn.score, turn.feedback, metadata))
+        yield items
+
+
+def _lineages(session: ImportedSession) -> Iterator[Lineage]:
+    """The first turn after its parent goes on from it, others branch off; the same prompt again is one more choice."""
+    continued: set[int | None] = set()
+    prompts: dict[tuple[int | None, str], str] = {}
+    for turn in session.turns:
+        prompt = (turn.parent, json_text.canonical(list(turn.added)))
+        follows = "" if turn.parent is None else session.turns[turn.parent].id
+        if prompt in prompts:
+            yield Lineage(Step.CHOICE, prompts[prompt])
+        elif turn.parent in continued:
+            yield Lineage(Step.BRANCH, follows)
+        else:
+            yield Lineage(Step.BEGIN if turn.parent is None else Step.CONTINUE, follows)
+        continued.add(turn.parent)
+        prompts.setdefault(prompt, turn.id)
