@@ -89,6 +89,7 @@ class _ChoiceFrames(Frames):
         form = self._form
         frames: list[bytes] = []
         if isinstance(step, Frame):
+            form.passed(step.data)
             return [step.data]
         if isinstance(step, Done) and step.held:
             ended[index] = step

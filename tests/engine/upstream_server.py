@@ -89,7 +89,7 @@ class UpstreamServer:
         self.paths.append(path)
         messages = body.get("messages")
         chat = isinstance(messages, list)
-        last = messages[-1] if isinstance(messages, list) else {"content": body["prompt"]}
+        last = messages[-1] if isinstance(messages, list) else {"content": body.get("prompt", body.get("input"))}
         assert isinstance(last, dict)
         words = str(last["content"]).split()
         if len(words) > CONTEXT_TOKENS:

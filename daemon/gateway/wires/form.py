@@ -27,6 +27,10 @@ class ReplyForm(ABC):
     def opening(self, index: int) -> list[bytes]:
         """What begins a choice."""
 
+    def passed(self, frame: bytes) -> None:
+        """A frame of another server's stream goes out as it came. Whatever follows goes on from there."""
+        return
+
     @abstractmethod
     def piece(self, index: int, piece: Piece) -> list[bytes]: ...
 

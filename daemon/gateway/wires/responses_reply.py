@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from daemon.gateway.wires.responses import wanted_of
 from daemon.gateway.wires.responses_output import COMPLETED, IN_PROGRESS, INCOMPLETE, Output
 from daemon.records import JSON, JSONObject, Usage
 
+_ID = re.compile(rb'"id"\s*:\s*"(resp_[A-Za-z0-9_-]{1,200})"')
 _REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Why a reply is incomplete, by its finish reason."""
 
@@ -34,6 +36,11 @@ class ResponsesReply(ReplyForm):
 
     def piece(self, index: int, piece: Piece) -> list[bytes]:
         return self._frames(self._output.take(piece))
+
+    def passed(self, frame: bytes) -> None:
+        if not self._sent and (found := _ID.search(frame)):
+            self._response["id"] = found[1].decode("ascii")
+        self._sent += 1
 
     def closing(self, index: int, done: Done) -> list[bytes]:
         return []  # there is one choice, and it ends the stream
