@@ -15,6 +15,7 @@ from daemon.gateway.observing import Observing
 from daemon.gateway.routes.chat import ChatRoutes
 from daemon.gateway.routes.completions import CompletionRoutes
 from daemon.gateway.routes.embeddings import EmbeddingRoutes
+from daemon.gateway.routes.messages import MessageRoutes
 from daemon.gateway.routes.models import ModelRoutes
 from daemon.gateway.routes.probes import ProbeRoutes
 from daemon.gateway.routes.responses import ResponseRoutes
@@ -36,6 +37,7 @@ def all_routes(services: Services, gateway: Gateway) -> list[Route]:
     return [
         *ChatRoutes(gateway).routes(),
         *ResponseRoutes(gateway).routes(),
+        *MessageRoutes(gateway).routes(),
         *CompletionRoutes(gateway).routes(),
         *EmbeddingRoutes(gateway).routes(),
         *ModelRoutes(gateway).routes(),

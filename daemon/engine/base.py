@@ -9,6 +9,7 @@ from enum import Flag, IntEnum, auto
 from pathlib import Path
 from typing import TypeAlias
 
+from daemon.engine.estimate import estimated_tokens
 from daemon.records import JSON, JSONObject, Message, Sampling, TokenTrace, Usage
 
 
@@ -155,6 +156,14 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """How many tokens a prompt has."""
+
+    tokens: int
+    exact: bool = True  # False: an estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """What the engine does now, for `reef status`."""
 
@@ -223,6 +232,12 @@ class Engine(ABC):
         self, messages: tuple[Message, ...], tools: tuple[JSONObject, ...] = (), *, add_generation_prompt: bool = True
     ) -> list[int]:
         """Token ids of a conversation under the model's own chat template."""
+
+    async def count(self, request: GenerateRequest) -> Counted:
+        """How many tokens the prompt of `request` has; an estimate where the engine cannot know."""
+        if Capability.TOKEN_IDS in self.capabilities:
+            return Counted(len(await self.render(request.messages, request.tools)))
+        return Counted(estimated_tokens(request.messages, request.tools), exact=False)
 
     @abstractmethod
     async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:

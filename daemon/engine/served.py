@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable
 from typing import TypeVar
 
-from daemon.engine.base import Capability, Embedded, Engine, Event, GenerateRequest, LoRA, ModelInfo, Priority, Stats
+from daemon.engine.base import Capability, Counted, Embedded, Engine, Event, GenerateRequest, LoRA, ModelInfo, Priority, Stats
 from daemon.records import JSONObject, Message
 
 T = TypeVar("T")
@@ -95,6 +95,9 @@ class ServedEngine(Engine):
     ) -> list[int]:
         rendered = self._current.render(messages, tools, add_generation_prompt=add_generation_prompt)
         return await self._through(self._current, rendered)
+
+    async def count(self, request: GenerateRequest) -> Counted:
+        return await self._through(self._current, self._current.count(request))
 
     async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
         return await self._through(self._current, self._current.score(tokens, lora, priority=priority))

@@ -12,12 +12,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daemon.errors import BadRequest, Busy, EngineError, NotFound, ReefError
+from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, NotFound, ReefError
 from daemon.records import JSONObject
 from daemon.request_facts import note_error
 
 _log = logging.getLogger("reef.http")
-_ROUTES = "For clients there are POST /v1/chat/completions, /v1/completions and /v1/embeddings, and GET /v1/models."
+_ROUTES = (
+    "For clients there are POST /v1/chat/completions, /v1/responses, /v1/messages, /v1/completions and /v1/embeddings, and GET /v1/models."
+)
 _ANTHROPIC_PATH = re.compile(r"/v1/messages(/|$)")
 _OPENAI_PATH = re.compile(r"(^|/)v1(/|$)")
 _READABLE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)  # made once: each token of a stream needs one
@@ -31,6 +33,8 @@ _ANTHROPIC_TYPES = {
     429: "rate_limit_error",
     503: "overloaded_error",
 }
+_ANTHROPIC_OVERLOADED = 529  # the wire's own status for that, which its clients wait and try again on
+_TOO_LONG = re.compile(r"maximum context length is (\d+) tokens.*?requested (?:at least )?(\d+) tokens", re.S)
 
 
 class Shape(Enum):
@@ -57,12 +61,21 @@ def shape_of(path: str) -> Shape:
 def error_object(error: ReefError, shape: Shape) -> JSONObject:
     """The JSON body that carries `error`."""
     if shape is Shape.ANTHROPIC:
-        kind = _ANTHROPIC_TYPES.get(error.status, "api_error")
-        return {"type": "error", "error": {"type": kind, "message": str(error)}}
+        kind = _ANTHROPIC_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
+        return {"type": "error", "error": {"type": kind, "message": _anthropic_text(error)}}
     if shape is Shape.OPENAI:
         kind = "invalid_request_error" if error.status < 500 and error.status not in (401, 403, 429) else error.code
         return {"error": {"message": str(error), "type": kind, "param": error.param, "code": error.code}}
     return {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+
+
+def _anthropic_text(error: ReefError) -> str:
+    """Clients of the messages wire compact a conversation on these words, and read the numbers."""
+    text = str(error)
+    if not isinstance(error, ContextOverflow) or "prompt is too long" in text.lower():
+        return text
+    found = _TOO_LONG.search(text)
+    return f"prompt is too long: {found.group(2)} tokens > {found.group(1)} maximum. {text}" if found else f"prompt is too long: {text}"
 
 
 def json_response(content: JSONObject, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -85,7 +98,9 @@ def error_response(error: ReefError, path: str, *, close: bool = False) -> Respo
         headers["www-authenticate"] = "Bearer"
     if close:
         headers["connection"] = "close"
-    return json_response(error_object(error, shape_of(path)), error.status, headers)
+    shape = shape_of(path)
+    status = _ANTHROPIC_OVERLOADED if shape is Shape.ANTHROPIC and error.status == 503 else error.status
+    return json_response(error_object(error, shape), status, headers)
 
 
 def _retry_after_s(error: ReefError) -> int:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from starlette.requests import Request
 
-from daemon.engine.base import Capability, Embedded, GenerateRequest, ModelInfo, Priority
+from daemon.engine.base import Capability, Counted, Embedded, GenerateRequest, ModelInfo, Priority
 from daemon.errors import Busy, Conflict, Unsupported
 from daemon.experience.grouping import SessionMatch, identify
 from daemon.failpoints import failpoint
@@ -147,6 +147,21 @@ class Gateway(Starter):
             return await self._services.engine.embed(texts)
         finally:
             activity.end(scenario)
+
+    async def count(self, call: Call, request: Request) -> Counted:
+        """How many tokens the prompt of `call` would have on the scenario's head. Nothing is recorded, no scenario made.
+
+        Raises:
+            NotFound: the model is not served here.
+            ContextOverflow: it is so long that the engine need not be asked.
+        """
+        check_model(call.model, self.model)
+        check_fits(call, self.model)
+        self._check_room()
+        engine, head = self._services.engine, self._services.serving.head(scenario_of(request))
+        messages = head.hints.apply(call.messages) if head is not None else call.messages
+        forward = passed_on(call, engine, head) if head is not None else None
+        return await engine.count(GenerateRequest(engine_messages(messages), tools=call.tools, forward=forward))
 
     def added(self, records: Sequence[Inference]) -> JSONObject:
         """The receipts, every record being on disk by now, and what the engine has to say of the reply."""

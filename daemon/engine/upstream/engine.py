@@ -24,6 +24,7 @@ from yarl import URL
 from daemon.config import UpstreamConfig
 from daemon.engine.base import (
     Capability,
+    Counted,
     Embedded,
     Engine,
     Event,
@@ -37,9 +38,11 @@ from daemon.engine.upstream.answers import vectors_of, window_of
 from daemon.engine.upstream.bodies import read_whole
 from daemon.engine.upstream.errors import Unreachable, foreign_errors, raise_for_status, refusal
 from daemon.engine.upstream.json_reading import json_or_none
+from daemon.engine.upstream.messages_request import counting_body_of
+from daemon.engine.upstream.messages_wire import COUNT_PATH, MessagesWire
 from daemon.engine.upstream.replies import passed, translated
 from daemon.engine.upstream.wires import WIRES, wire_for
-from daemon.errors import BadRequest, Busy, EngineError, ReefError, Unsupported
+from daemon.errors import BadRequest, Busy, EngineError, NotFound, ReefError, Unsupported
 from daemon.records import JSONObject, Message
 
 _CONNECT_TIMEOUT_S = 10
@@ -142,6 +145,19 @@ class UpstreamEngine(Engine):
         async with self._post("embeddings", orjson.dumps(body), headers) as response:
             answer = json_or_none(await read_whole(response))
         return vectors_of(answer, len(texts))
+
+    async def count(self, request: GenerateRequest) -> Counted:
+        """The server's own count where it speaks the messages wire, which has a route for that; else an estimate."""
+        if MessagesWire.name in self.wires:
+            wire, forward = WIRES[MessagesWire.name], request.forward
+            body = forward.body if forward is not None else _json(counting_body_of(request, self._config.model))
+            headers = {**wire.headers(self._key), **(forward.headers if forward is not None else {})}
+            with contextlib.suppress(NotFound):  # not every server of this wire has the route
+                async with self._post(COUNT_PATH, body, headers) as response:
+                    answer = json_or_none(await read_whole(response))
+                if isinstance(answer, dict) and isinstance(tokens := answer.get("input_tokens"), int):
+                    return Counted(tokens)
+        return await super().count(request)
 
     async def load_lora(self, lora: LoRA) -> None:
         raise _unsupported("load a LoRA")

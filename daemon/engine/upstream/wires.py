@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from daemon.engine.base import GenerateRequest
 from daemon.engine.upstream.chat_reply import ChatReader
 from daemon.engine.upstream.chat_request import body_of
+from daemon.engine.upstream.messages_wire import MessagesWire
 from daemon.engine.upstream.reader import ReplyReader
 from daemon.engine.upstream.wire import UpstreamWire
 from daemon.errors import Unsupported
@@ -29,7 +30,7 @@ class CompletionsWire(ChatWire):
     name, path = "completions", "completions"
 
 
-WIRES: dict[str, UpstreamWire] = {wire.name: wire for wire in (ChatWire(), CompletionsWire())}
+WIRES: dict[str, UpstreamWire] = {wire.name: wire for wire in (ChatWire(), CompletionsWire(), MessagesWire())}
 _HINT = "Add it to engine.wires if the server speaks it."
 
 

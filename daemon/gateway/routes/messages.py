@@ -1,0 +1,65 @@
+"""POST /v1/messages, streamed and not, and /v1/messages/count_tokens: Anthropic's wire."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from daemon.engine.base import Capability
+from daemon.gateway.answering import answer
+from daemon.gateway.body import read_body
+from daemon.gateway.call import Call
+from daemon.gateway.errors import json_response
+from daemon.gateway.gateway import Gateway
+from daemon.gateway.sse import unless_hung_up
+from daemon.gateway.wires.messages import check_last, parse, thinking_of
+from daemon.gateway.wires.messages_reply import MessagesReply
+from daemon.records import JSONObject
+from daemon.serving.snapshot import Snapshot
+
+PATH = "/v1/messages"
+_PASSED_HEADERS = ("anthropic-version", "anthropic-beta")
+
+
+class MessageRoutes:
+    """The messages wire, also under a scenario's own path for clients that can set no header."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def routes(self) -> list[Route]:
+        routes: list[Route] = []
+        for prefix in ("", "/reef/scenarios/{scenario}"):
+            routes.append(Route(f"{prefix}{PATH}", self.create, methods=["POST"]))
+            routes.append(Route(f"{prefix}{PATH}/count_tokens", self.count, methods=["POST"]))
+        return routes
+
+    async def create(self, request: Request) -> ASGIApp:
+        body = await read_body(request)
+        call = self._gateway.sent(self._for_engine(parse(body.value)), body, request, *_PASSED_HEADERS)
+        if call.sent is None:  # another server of this wire judges for itself
+            check_last(call)
+        place = await self._gateway.place(call, request)
+        thinking = thinking_of(body.value)
+
+        def form(record_id: str, snapshot: Snapshot) -> MessagesReply:
+            return MessagesReply(record_id, call.model, thinking)
+
+        return await answer(self._gateway, request, [call], place, form)
+
+    async def count(self, request: Request) -> Response:
+        body = await read_body(request)
+        call = self._gateway.sent(parse(body.value, counting=True), body, request, *_PASSED_HEADERS)
+        counted = await unless_hung_up(request.receive, self._gateway.count(call, request))
+        answered: JSONObject = {"input_tokens": counted.tokens}
+        if not counted.exact:
+            answered["reef"] = {"estimated": True}
+        return json_response(answered)
+
+    def _for_engine(self, call: Call) -> Call:
+        """Variables of the chat template are for an engine that renders it; another server may refuse a field that it does not know."""
+        return call if Capability.TOKEN_IDS in self._gateway.capabilities else replace(call, template_values={})
