@@ -41,6 +41,7 @@ class TurnKind(StrEnum):
 class Step(StrEnum):
     """How a request follows from what its session held before."""
 
+    UNKNOWN = "unknown"  # stored without asking: an import, a database of before
     BEGIN = "begin"  # it goes on from nothing that is stored
     CONTINUE = "continue"  # it goes on from the reply that it follows
     BRANCH = "branch"  # the same, but another request went on from there already: a fork, an edited message
@@ -53,9 +54,12 @@ class Step(StrEnum):
 class Lineage:
     """Where a request stands in its session."""
 
-    step: Step = Step.BEGIN
+    step: Step = Step.UNKNOWN
     follows: str = ""  # a receipt; empty: none
+    # What is known while the request is answered, and not stored:
     keys: tuple[bytes, ...] = field(default=(), compare=False, repr=False)  # of the request's messages, so that they are hashed once
+    added: int = field(default=0, compare=False)  # where in the request begins what is new, behind the followed turn's reply
+    echoed: bool = field(default=True, compare=False)  # the reply before that is the one that was given
 
 
 @dataclass(frozen=True, slots=True)

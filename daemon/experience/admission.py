@@ -10,7 +10,7 @@ from daemon.errors import Conflict
 from daemon.experience.loading import Loader
 from daemon.experience.rows import Rows, clean
 from daemon.experience.writer import Items
-from daemon.records import Inference
+from daemon.records import Inference, Lineage
 from daemon.redact import RedactionRule, redact
 
 
@@ -39,8 +39,13 @@ class Admission(Items[tuple[Inference, bytes]]):
         return redact(inference) if self._redaction.applies(inference.scenario) else inference
 
 
+def _told(inference: Inference) -> Inference:
+    """Without what the store adds or may leave out."""
+    return replace(inference, sequence=0, tokens=None, lineage=Lineage())
+
+
 def _same(connection: sqlite3.Connection, sequence: int, inference: Inference) -> int:
     stored = Loader(connection).inferences("WHERE r.sequence = ?", (sequence,))
-    if stored and replace(stored[0], sequence=0, tokens=None) == replace(inference, sequence=0, tokens=None):
+    if stored and _told(stored[0]) == _told(inference):
         return sequence
     raise Conflict(f"The receipt {inference.id} is taken by another record.")

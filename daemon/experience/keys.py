@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from daemon import json_text
 from daemon.experience.packing import digest, to_json
+from daemon.fingerprint import fingerprint
 from daemon.records import JSON, Message
 from daemon.redact import redact_text
 
@@ -32,20 +33,16 @@ def text_of(content: JSON) -> str:
 
 
 class _Known:
-    """Keys of messages seen before, by a hash of their texts that is keyed anew in each process.
-
-    A conversation resends its history with every turn; finding a message here costs a tenth of making its key.
-    """
+    """Keys of messages seen before. A conversation resends its history with every turn; looking here costs a tenth of making a key."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._keys: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._keys: OrderedDict[int, bytes] = OrderedDict()
 
-    def get(self, name: tuple[int, int]) -> bytes | None:
-        with self._lock:
-            return self._keys.get(name)
+    def get(self, name: int) -> bytes | None:
+        return self._keys.get(name)
 
-    def put(self, name: tuple[int, int], key: bytes) -> None:
+    def put(self, name: int, key: bytes) -> None:
         with self._lock:
             self._keys[name] = key
             if len(self._keys) > _REMEMBERED:
@@ -57,9 +54,7 @@ _known = _Known()
 
 def message_key(message: Message) -> bytes:
     """128 bits that name what one message says: role, text, other parts, names and arguments of tool calls."""
-    name = _name_of(message)
-    if name is None:
-        return _make_key(message)
+    name = fingerprint(message)
     key = _known.get(name)
     if key is None:
         key = _make_key(message)
@@ -95,29 +90,6 @@ def _make_key(message: Message) -> bytes:
     if isinstance(calls, list):
         parts.extend(_call(call) for call in calls)
     return digest(to_json(parts))
-
-
-def _name_of(message: Message) -> tuple[int, int] | None:
-    """What stands for a message that holds only texts and plain calls: their lengths and hash; None for others."""
-    role, content = message.get("role"), message.get("content")
-    if not isinstance(role, str):
-        return None
-    if isinstance(content, list) and not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in content):
-        return None
-    if content is not None and not isinstance(content, str | list):
-        return None
-    texts = [role, text_of(content)]
-    calls = message.get("tool_calls")
-    if isinstance(calls, list):
-        for call in calls:
-            function = call.get("function") if isinstance(call, dict) else None
-            if not isinstance(function, dict):
-                return None
-            for value in (function.get("name"), function.get("arguments")):
-                if not isinstance(value, str):
-                    return None
-                texts.append(value)
-    return sum(map(len, texts)), hash(tuple(texts))
 
 
 def _call(call: JSON) -> JSON:

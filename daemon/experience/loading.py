@@ -11,16 +11,19 @@ from typing import cast
 
 from daemon.errors import DataError
 from daemon.experience.packing import from_json, object_from_json, unpack, unpack_tokens, unpack_trace
-from daemon.records import JSON, Inference, JSONObject, Message, Report, Sampling, Status, TokenTrace, TurnKind, Usage
+from daemon.records import JSON, Inference, JSONObject, Lineage, Message, Report, Sampling, Status, Step, TokenTrace, TurnKind, Usage
 
 _REMEMBERED_BYTES = 16 << 20
 
+STEPS = tuple(Step)
+"""By what the database holds; NULL stands for the first."""
+
 INFERENCES = """
 SELECT r.sequence, r.id, c.name, s.key, r.created_at, release.text, lora.text, model.text, wire.text, i.kind, i.status, i.finish_reason,
-       i.prompt, i.effective, i.reply, i.detail, i.token_block, i.trace
+       i.prompt, i.effective, i.reply, i.detail, i.token_block, i.trace, i.step, p.id
 FROM records r JOIN inferences i ON i.sequence = r.sequence JOIN scenarios c ON c.id = r.scenario JOIN sessions s ON s.id = i.session
 JOIN words release ON release.id = i.release LEFT JOIN words lora ON lora.id = i.lora
-JOIN words model ON model.id = i.model JOIN words wire ON wire.id = i.wire
+JOIN words model ON model.id = i.model JOIN words wire ON wire.id = i.wire LEFT JOIN records p ON p.sequence = i.parent
 """
 REPORTS = """
 SELECT r.sequence, r.id, c.name, r.created_at, p.score, p.feedback, p.metadata
@@ -67,6 +70,11 @@ class Loader:
             leaf = node.parent
         return tuple(reversed(messages))
 
+    def reply(self, sequence: int) -> Message | None:
+        """One record's reply alone."""
+        row = self._connection.execute("SELECT reply FROM inferences WHERE sequence = ?", (sequence,)).fetchone()
+        return None if row is None else self._node(int(row[0])).message
+
     def _node(self, number: int) -> _Node:
         known = self._nodes.get(number)
         if known is not None:
@@ -85,8 +93,8 @@ class Loader:
         (sequence, record, scenario, session, created_at, release, lora, model, wire, kind, status, finish_reason) = cast(
             "tuple[int, str, str, str, float, str, str | None, str, str, str, str, str]", row[:12]
         )
-        prompt, effective, reply, packed, block, trace = cast(
-            "tuple[int | None, int | None, int, bytes, int | None, bytes | None]", row[12:]
+        prompt, effective, reply, packed, block, trace, step, follows = cast(
+            "tuple[int | None, int | None, int, bytes, int | None, bytes | None, int | None, str | None]", row[12:]
         )
         detail = object_from_json(unpack(packed))
         prompt_tokens, completion_tokens, cached_tokens = _integers(detail["usage"])
@@ -106,6 +114,7 @@ class Loader:
             finish_reason=finish_reason,
             status=Status(status),
             kind=TurnKind(kind),
+            lineage=Lineage(STEPS[step or 0], follows or ""),
             usage=Usage(prompt_tokens, completion_tokens, cached_tokens),
             sampling=_sampling(_object(detail.get("sampling"))),
             tokens=None if trace is None else self._tokens(block, trace),

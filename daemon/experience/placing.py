@@ -13,13 +13,14 @@ from daemon.experience.keys import conversation_keys
 from daemon.experience.loading import Loader
 from daemon.experience.recent_texts import RecentTexts
 from daemon.experience.session_index import Known, SessionIndex
-from daemon.records import Inference, JSONObject, Lineage, Message, Status, TurnKind, new_id
+from daemon.records import Inference, JSONObject, Lineage, Message, Status, Step, TurnKind, new_id
 
 _RECALLED_TURNS = 512  # the newest of a session
 _WANTED_REPLIES = 64  # the newest of a request, by which its session is looked for
 
 _REPLIES = """
-SELECT r.id, i.reply_key, '' FROM inferences i JOIN records r ON r.sequence = i.sequence
+SELECT r.id, i.reply_key, coalesce(p.id, '') FROM inferences i JOIN records r ON r.sequence = i.sequence
+LEFT JOIN records p ON p.sequence = i.parent
 WHERE i.session = (SELECT s.id FROM sessions s JOIN scenarios c ON c.id = s.scenario WHERE c.name = ? AND s.key = ?)
 AND i.kind = 'turn' AND i.status <> 'error' ORDER BY i.sequence DESC LIMIT ?
 """
@@ -98,7 +99,7 @@ class Placer:
             session = adopted or new_id("ses")
             if kind is TurnKind.ASIDE:
                 self._texts.note_orphan(scenario, session, messages, now)
-            return SessionMatch(session, adopted is None, kind, Lineage(keys=keys))
+            return SessionMatch(session, adopted is None, kind, Lineage(Step.BEGIN, keys=keys))
         is_new = not self._remember(scenario, session)
         facts = None if is_new else self._facts(scenario, session, messages, request)
         kind = turn_kind(messages, request, facts, explicit=explicit is not None)

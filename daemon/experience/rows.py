@@ -10,18 +10,24 @@ from functools import lru_cache
 from daemon.errors import Conflict
 from daemon.experience.forest import Forest, Node
 from daemon.experience.keys import text_of
+from daemon.experience.loading import STEPS, Loader
 from daemon.experience.packing import pack, pack_trace, to_json
+from daemon.experience.signals import observe
 from daemon.experience.statements import Value, insert, select
 from daemon.experience.tallies import Session, Sessions
-from daemon.records import JSON, Inference, JSONObject, Message, Sampling, TurnKind
+from daemon.records import JSON, Inference, JSONObject, Message, Sampling, Step, TurnKind
 
 _TITLE_CHARACTERS = 120
 _PLAIN_SAMPLING = asdict(Sampling())
 _RECORDS = "records (sequence, scenario, id, kind, created_at)"
 _INFERENCES = (
     "inferences (sequence, session, kind, status, finish_reason, release, lora, model, wire, prompt, effective, reply, reply_key,"
-    " detail, token_block, trace)"
+    " detail, token_block, trace, parent, step)"
 )
+_SIGNALS = "signals (sequence, names)"
+_MORE_SIGNALS = "ON CONFLICT (sequence) DO UPDATE SET names = names || ' ' || excluded.names"
+_PLACES = {step: place or None for place, step in enumerate(STEPS)}
+_SEQUENCES = 20_000
 
 
 @dataclass(slots=True)
@@ -42,12 +48,14 @@ class Rows:
         self._sessions = Sessions()
         self._words: dict[str, int] = {}
         self._scenarios: dict[str, int] = {}
+        self._sequences: dict[str, int] = {}  # of the latest receipts
 
     def forget(self) -> None:
         self._forest.forget()
         self._sessions.forget()
         self._words.clear()
         self._scenarios.clear()
+        self._sequences.clear()
 
     def scenario(self, connection: sqlite3.Connection, name: str, created_at: float) -> int:
         known = self._scenarios.get(name)
@@ -82,11 +90,16 @@ class Rows:
         self._forest.write(connection)
         records: list[Sequence[Value]] = []
         rows: list[Sequence[Value]] = []
+        signals: list[Sequence[Value]] = []
         for sequence, (inference, reply_key), content in zip(range(first, first + len(batch)), batch, collected, strict=True):
             scenario = self.scenario(connection, inference.scenario, inference.created_at)
             records.append((sequence, scenario, clean(inference.id), "inference", inference.created_at))
             release = self._word(connection, inference.release_id)
             session = self._session(connection, scenario, inference, sequence, release)
+            self._sequences[inference.id] = sequence
+            parent = self._sequence_of(connection, inference.lineage.follows, scenario)
+            if parent is not None and (observed := observed_by(connection, inference, parent)):
+                signals.append((parent, " ".join(observed)))
             rows.append(
                 (
                     sequence,
@@ -103,11 +116,17 @@ class Rows:
                     pack(to_json(self._detail(inference, content.fields))),
                     None if content.block is None else content.block.row,
                     content.trace,
+                    parent,
+                    _PLACES[inference.lineage.step],
                 )
             )
         insert(connection, _RECORDS, records)
         self._sessions.write(connection)
         insert(connection, _INFERENCES, rows)
+        for row in signals:  # seldom any; two of a batch may speak of the same turn
+            insert(connection, _SIGNALS, [row], _MORE_SIGNALS)
+        if len(self._sequences) > _SEQUENCES:
+            self._sequences.clear()
         return list(range(first, first + len(batch)))
 
     def _collect(self, inference: Inference) -> _Content:
@@ -125,11 +144,21 @@ class Rows:
 
     def _session(self, connection: sqlite3.Connection, scenario: int, inference: Inference, sequence: int, release: int) -> Session:
         turn = inference.kind is TurnKind.TURN
+        counted = turn and inference.lineage.step is not Step.CHOICE
         session = self._sessions.get(connection, scenario, clean(inference.session), inference.created_at)
         if turn and not session.title:
             session.title = _title(inference.messages)
-        session.count(sequence, inference.created_at, release, turn=turn)
+        session.count(sequence, inference.created_at, release, turn=counted, aside=not turn)
         return session
+
+    def _sequence_of(self, connection: sqlite3.Connection, receipt: str, scenario: int) -> int | None:
+        if not receipt:
+            return None
+        known = self._sequences.get(receipt)
+        if known is None:
+            row = connection.execute("SELECT sequence FROM records WHERE id = ? AND scenario = ?", (receipt, scenario)).fetchone()
+            known = None if row is None else int(row[0])
+        return known
 
     def _word(self, connection: sqlite3.Connection, text: str) -> int:
         known = self._words.get(text)
@@ -155,6 +184,15 @@ class Rows:
             "redactions": inference.redactions,
         }
         return {name: value for name, value in detail.items() if value or name in ("usage", "ms")}
+
+
+def observed_by(connection: sqlite3.Connection, inference: Inference, parent: int) -> tuple[str, ...]:
+    """What a request says of the turn that it follows, whose sequence is `parent`."""
+    lineage = inference.lineage
+    if lineage.step not in (Step.CONTINUE, Step.BRANCH) or not lineage.added:
+        return ()
+    reply = None if lineage.echoed else Loader(connection).reply(parent)
+    return observe(inference.messages, lineage.added, reply)
 
 
 def clean(text: str) -> str:

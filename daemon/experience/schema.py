@@ -82,4 +82,11 @@ def _tallies(database: Database) -> None:
     database.execute(RECOUNT)
 
 
-MIGRATIONS: tuple[Callable[[Database], None], ...] = (_first, _tallies)
+def _lineage(database: Database) -> None:
+    """How a request follows from its session, NULL where that is not known; and what a turn's next one said of it."""
+    database.execute("ALTER TABLE inferences ADD COLUMN parent INTEGER REFERENCES records(sequence)")
+    database.execute("ALTER TABLE inferences ADD COLUMN step INTEGER")
+    database.execute("CREATE TABLE signals (sequence INTEGER PRIMARY KEY REFERENCES records(sequence), names TEXT NOT NULL)")
+
+
+MIGRATIONS: tuple[Callable[[Database], None], ...] = (_first, _tallies, _lineage)

@@ -166,11 +166,11 @@ class SessionIndex:
     def lineage(self, scenario: str, session: str, messages: Sequence[Message], keys: tuple[bytes, ...], kind: TurnKind) -> Lineage:
         """How a request follows from what is known of its session."""
         if not keys:
-            return Lineage()
+            return Lineage(Step.BEGIN)
         with self._lock:
             if kind is TurnKind.ASIDE:
                 point = self._points.get((scenario, session, _asked_key(keys[-1], False)))
-                return Lineage(Step.RETRY, point.receipt, keys) if point else Lineage(keys=keys)
+                return Lineage(Step.RETRY, point.receipt, keys) if point else Lineage(Step.BEGIN, keys=keys)
             for place in range(len(keys) - 1, -1, -1):
                 point = self._points.get((scenario, session, keys[place]))
                 if point is not None:
@@ -178,12 +178,12 @@ class SessionIndex:
             known = self._sessions.get((scenario, session))
             later = self._latest_call(scenario, session, messages, 0)
         if known is None or not known.last:
-            return Lineage(keys=keys)
+            return Lineage(Step.BEGIN, keys=keys)
         texts = beginning(messages)
         summarised = bool(known.summary) and any(known.summary in text for text in texts)
         if summarised or later or begins_with_summary(texts):
             return Lineage(Step.COMPACTION, later or known.last, keys)
-        return Lineage(keys=keys)
+        return Lineage(Step.BEGIN, keys=keys)
 
     def _follow(
         self, scenario: str, session: str, messages: Sequence[Message], keys: tuple[bytes, ...], place: int, point: _Point
@@ -194,10 +194,13 @@ class SessionIndex:
         later = self._latest_call(scenario, session, messages, place + 1)
         if later and later != point.receipt:
             return Lineage(Step.COMPACTION, later, keys)
+        # A client may hold another reply in our reply's place, or none.
+        other = point.asked and messages[place + 1].get("role") == "assistant"
+        added = place + 2 if other else place + 1
         if point.taken_by not in (b"", keys[-1]):
-            return Lineage(Step.BRANCH, point.receipt, keys)
+            return Lineage(Step.BRANCH, point.receipt, keys, added, not other)
         point.taken_by = keys[-1]
-        return Lineage(Step.CONTINUE, point.receipt, keys)
+        return Lineage(Step.CONTINUE, point.receipt, keys, added, not other)
 
     def _latest_call(self, scenario: str, session: str, messages: Sequence[Message], start: int) -> str:
         """The turn that made the newest of our tool calls whose result comes back in `messages[start:]`; empty: none."""

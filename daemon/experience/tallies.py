@@ -42,10 +42,11 @@ class Session:
     new_turns: int = 0
     new_asides: int = 0
 
-    def count(self, sequence: int, at: float, release: int, *, turn: bool) -> None:
+    def count(self, sequence: int, at: float, release: int, *, turn: bool, aside: bool) -> None:
+        """One more record. A further choice of a turn is neither a turn nor an aside."""
         self.last_sequence, self.updated_at = sequence, at
         self.new_turns += turn
-        self.new_asides += not turn
+        self.new_asides += aside
         if release not in self.releases:
             self.releases.append(release)
 
