@@ -84,11 +84,24 @@ class TokenTrace:
 
     `prompt` holds the token ids of the effective prompt; `completion` and `logprobs` (nats, temperature 1, before
     truncation) have one entry a generated token, the end-of-turn token included where it was sampled.
+
+    Where a secret was replaced, the ids spell its placeholder instead: `masked` has these spans, half-open, over prompt and
+    completion as one sequence. Nothing may be learned from a masked token, and its log-probability is 0.
     """
 
     prompt: tuple[int, ...]
     completion: tuple[int, ...]
     logprobs: tuple[float, ...]
+    masked: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def counts(self) -> tuple[bool, ...] | None:
+        """One entry a completion token: whether it may be learned from. None: all may."""
+        start = len(self.prompt)
+        if not any(stop > start for _, stop in self.masked):
+            return None
+        hidden = {position for first, stop in self.masked for position in range(first, stop)}
+        return tuple(start + position not in hidden for position in range(len(self.completion)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +132,7 @@ class Inference:
     lineage: Lineage = field(default_factory=Lineage)
     usage: Usage = field(default_factory=lambda: Usage(0, 0))
     sampling: Sampling = field(default_factory=Sampling)
-    tokens: TokenTrace | None = None  # None: the engine gives none, or the text was redacted
+    tokens: TokenTrace | None = None  # None: the engine gives none, or they could not be redacted
     request: JSONObject = field(default_factory=dict)  # the other request fields (tools, response_format, …)
     tags: Mapping[str, str] = field(default_factory=dict)
     error: str = ""

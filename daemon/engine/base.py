@@ -228,6 +228,10 @@ class Engine(ABC):
         """Token ids of `text` as the engine splits it; `special` reads control tokens such as `<|im_end|>`."""
 
     @abstractmethod
+    async def pieces(self, tokens: list[int]) -> list[bytes]:
+        """The bytes that each token spells, control tokens too; those of one character may lie in several."""
+
+    @abstractmethod
     async def render(
         self, messages: tuple[Message, ...], tools: tuple[JSONObject, ...] = (), *, add_generation_prompt: bool = True
     ) -> list[int]:

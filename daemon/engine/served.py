@@ -90,6 +90,9 @@ class ServedEngine(Engine):
     async def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         return await self._through(self._current, self._current.tokenize(text, special=special))
 
+    async def pieces(self, tokens: list[int]) -> list[bytes]:
+        return await self._through(self._current, self._current.pieces(tokens))
+
     async def render(
         self, messages: tuple[Message, ...], tools: tuple[JSONObject, ...] = (), *, add_generation_prompt: bool = True
     ) -> list[int]:

@@ -11,7 +11,7 @@ from daemon.experience.loading import Loader
 from daemon.experience.rows import Rows, clean
 from daemon.experience.writer import Items
 from daemon.records import Inference, Lineage
-from daemon.redact import RedactionRule, redact
+from daemon.redact import RedactionRule
 
 
 class Admission(Items[tuple[Inference, bytes]]):
@@ -24,19 +24,16 @@ class Admission(Items[tuple[Inference, bytes]]):
     def write(self, connection: sqlite3.Connection, items: Sequence[tuple[Inference, bytes]]) -> list[int]:
         if self._rows.taken(connection, [inference.id for inference, _ in items]):
             raise Conflict("A receipt is taken by another record.")
-        return self._rows.inferences(connection, [(self._without_secrets(inference), key) for inference, key in items])
+        return self._rows.inferences(connection, [(self._redaction.redacted(inference), key) for inference, key in items])
 
     def write_one(self, connection: sqlite3.Connection, item: tuple[Inference, bytes]) -> int:
         inference, key = item
-        record = self._without_secrets(inference)
+        record = self._redaction.redacted(inference)
         row = connection.execute("SELECT sequence FROM records WHERE id = ?", (clean(inference.id),)).fetchone()
         return self._rows.inference(connection, record, key) if row is None else _same(connection, int(row[0]), record)
 
     def undone(self) -> None:
         self._rows.forget()
-
-    def _without_secrets(self, inference: Inference) -> Inference:
-        return redact(inference) if self._redaction.applies(inference.scenario) else inference
 
 
 def _told(inference: Inference) -> Inference:

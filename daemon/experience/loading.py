@@ -117,7 +117,7 @@ class Loader:
             lineage=Lineage(STEPS[step or 0], follows or ""),
             usage=Usage(prompt_tokens, completion_tokens, cached_tokens),
             sampling=_sampling(_object(detail.get("sampling"))),
-            tokens=None if trace is None else self._tokens(block, trace),
+            tokens=None if trace is None else self._tokens(block, trace, detail.get("masked")),
             request=self._request(detail),
             tags={name: str(value) for name, value in _object(detail.get("tags")).items()},
             error=str(detail.get("error", "")),
@@ -138,13 +138,14 @@ class Loader:
             request[name] = from_json(unpack(row[0]))
         return request
 
-    def _tokens(self, block: int | None, trace: bytes) -> TokenTrace:
+    def _tokens(self, block: int | None, trace: bytes, masked: JSON) -> TokenTrace:
         prompt: list[int] = []
         if block is not None:
             for (data,) in self._connection.execute(_BLOCKS, (block,)):
                 prompt.extend(unpack_tokens(data))
         rest, completion, logprobs = unpack_trace(trace)
-        return TokenTrace((*prompt, *rest), tuple(completion), tuple(logprobs))
+        spans = tuple((int(start), int(stop)) for start, stop in cast("list[tuple[int, int]]", masked or []))
+        return TokenTrace((*prompt, *rest), tuple(completion), tuple(logprobs), spans)
 
     def _report(self, row: tuple[object, ...]) -> Report:
         sequence, record, scenario, created_at, score, feedback, metadata = cast("tuple[int, str, str, float, float | None, str, str]", row)

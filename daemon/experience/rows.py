@@ -182,6 +182,7 @@ class Rows:
             "note": inference.note,
             "cache_miss": inference.cache_miss,
             "redactions": inference.redactions,
+            "masked": [list(span) for span in inference.tokens.masked] if inference.tokens is not None else [],
         }
         return {name: value for name, value in detail.items() if value or name in ("usage", "ms")}
 

@@ -68,6 +68,11 @@ class Store:
             self._connection.close()
 
     @property
+    def redaction(self) -> RedactionRule:
+        """Where secrets are replaced before anything is written, and by what."""
+        return self._redaction
+
+    @property
     def commits(self) -> CommitMeasures:
         """How long the commits take, and how many writes share one."""
         return self._writer.measures

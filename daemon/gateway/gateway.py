@@ -22,6 +22,7 @@ from daemon.gateway.call import Call, Place, Sent
 from daemon.gateway.choices import Starter, said_of
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.passing import passed_on
+from daemon.gateway.secrets import without_secrets
 from daemon.gateway.steps import Steps
 from daemon.gateway.wires.chat import engine_messages
 from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, TurnKind, new_id
@@ -45,6 +46,7 @@ class StoreRecorder(Recorder):
 
     async def record(self, inference: Inference) -> None:
         store = self._services.store
+        inference = await without_secrets(inference, store.redaction, self._services.engine.current)
         if is_long(inference.messages):
             future = await asyncio.to_thread(store.append, inference)
         else:

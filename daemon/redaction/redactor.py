@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from daemon.fingerprint import fingerprint
 from daemon.records import JSON, JSONObject, Message
 from daemon.redaction.rules import RULES, RUN_CHARACTERS, Rule
 
@@ -32,19 +33,19 @@ class Secret:
 
 
 class _Seen:
-    """Texts found clean, by length and hash (keyed anew in each process): a conversation resends its history with every turn."""
+    """What was found clean, by a hash that is keyed anew in each process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._hashes: OrderedDict[tuple[int, int], None] = OrderedDict()
+        self._hashes: OrderedDict[int | tuple[int, int], None] = OrderedDict()
 
-    def __contains__(self, text: str) -> bool:
+    def __contains__(self, key: int | tuple[int, int]) -> bool:
         with self._lock:
-            return (len(text), hash(text)) in self._hashes
+            return key in self._hashes
 
-    def add(self, text: str) -> None:
+    def add(self, key: int | tuple[int, int]) -> None:
         with self._lock:
-            self._hashes[len(text), hash(text)] = None
+            self._hashes[key] = None
             if len(self._hashes) > _SEEN:
                 self._hashes.popitem(last=False)
 
@@ -61,18 +62,19 @@ class Redactor:
         self._rules = (*more, *RULES)
         self._allowed = frozenset(text for text in allow if not text.endswith("*"))
         self._allowed_starts = tuple(text[:-1] for text in allow if text.endswith("*"))
-        self._seen = _Seen()
+        self._seen = _Seen()  # texts, by length and hash
+        self._clean = _Seen()  # whole messages, by fingerprint
 
     def text(self, text: str, found: list[Secret] | None = None) -> tuple[str, int]:
         """`text` without secrets, and how many spans were replaced."""
         long = len(text) >= _WORTH_REMEMBERING
-        if len(text) < _SHORTEST or (long and text in self._seen):
+        if len(text) < _SHORTEST or (long and (len(text), hash(text)) in self._seen):
             return text, 0
         if text.startswith("data:") and ";base64," in text[:128]:
             return text, 0  # an image: bytes, in which a rule can only be wrong
         redacted, count = self._apply(text, found)
         if long and not count:
-            self._seen.add(text)
+            self._seen.add((len(text), hash(text)))
         return redacted, count
 
     def json(self, value: JSON, found: list[Secret] | None = None) -> tuple[JSON, int]:
@@ -94,8 +96,19 @@ class Redactor:
 
     def messages(self, messages: Sequence[Message], found: list[Secret] | None = None) -> tuple[tuple[Message, ...], int]:
         """Messages without secrets, tool arguments and reasoning included, and how many spans were replaced."""
-        items = [self.object(message, found) for message in messages]
-        return tuple(message for message, _ in items), sum(count for _, count in items)
+        kept: list[Message] = []
+        count = 0
+        for message in messages:
+            known = fingerprint(message)
+            if known in self._clean:  # not walked again: with every turn a conversation comes back whole
+                kept.append(message)
+                continue
+            redacted, number = self.object(message, found)
+            if not number:
+                self._clean.add(known)
+            kept.append(redacted)
+            count += number
+        return tuple(kept), count
 
     def _apply(self, text: str, found: list[Secret] | None) -> tuple[str, int]:
         count = 0

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from daemon.experience.stream import Turn
 from daemon.records import Message, Status
 
-_REDACTED = "[redacted:"
+REDACTED = "[redacted:"
+"""Stands in a text where a secret was. It is read, but never learned."""
 _ALWAYS_SOLVED_FROM = 3
 
 
@@ -57,14 +58,16 @@ def _exchange(turn: Turn, min_score: float, max_staleness: int) -> Exchange | st
     inference, correction, score = turn.inference, turn.correction, turn.score
     if correction is None and (score is None or score < min_score):
         return "not accepted"
-    if inference.redactions or _REDACTED in (correction or ""):
+    if REDACTED in (correction or ""):
         return "redacted"
     if correction is not None:
         return Exchange(turn, correction, corrected=True)
     if inference.status is not Status.OK:
         return "aborted"
     if inference.tokens is None or not inference.tokens.completion:
-        return "no token ids"
+        return "redacted" if inference.redactions else "no token ids"
+    if not any(inference.tokens.counts or (True,)):
+        return "redacted"
     if turn.lag > max_staleness:
         return "stale"
     content = inference.reply.get("content")

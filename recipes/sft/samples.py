@@ -11,7 +11,7 @@ from daemon.records import JSONObject, Message
 from daemon.serving_hints import ServingHints
 from daemon.tool_forms import chat_tools
 from daemon.training.job import Sample
-from recipes.sft.exchanges import Exchange
+from recipes.sft.exchanges import REDACTED, Exchange
 
 CONVERSATION = "conversation"
 CONVERSATIONS = 8
@@ -36,7 +36,8 @@ class Renderer:
         inference = exchange.turn.inference
         if not exchange.corrected and inference.tokens is not None:
             known = inference.model == self._model_id
-            return Sample(prompt=inference.tokens.prompt, completion=inference.tokens.completion) if known else None
+            tokens = inference.tokens
+            return Sample(prompt=tokens.prompt, completion=tokens.completion, mask=tokens.counts) if known else None
         messages = self._prefix.apply(exchange.messages)
         return self._sample(messages, [(len(messages), exchange.reply)], "positive", _tools(exchange))
 
@@ -126,6 +127,7 @@ def _is_plain(exchange: Exchange) -> bool:
     *leading, last = exchange.messages
     return (
         bool(exchange.reply)
+        and REDACTED not in exchange.reply
         and last.get("role") == "user"
         and isinstance(last.get("content"), str)
         and all(message.get("role") == "system" for message in leading)

@@ -100,6 +100,19 @@ class EngineContract:
         assert len(trace.prompt) == finished.usage.prompt_tokens
         assert all(math.isfinite(value) and value <= 0 for value in trace.logprobs)
 
+    async def test_pieces_spell_what_was_read(self, engine: Engine) -> None:
+        text = "Zürich: naïve café, 東京 🙂"
+        if Capability.TOKEN_IDS not in engine.capabilities:
+            with pytest.raises(Unsupported):
+                await engine.pieces([1])
+            return
+        tokens = await engine.tokenize(text)
+        pieces = await engine.pieces(tokens)
+        assert len(pieces) == len(tokens) and text.encode() in b"".join(pieces)
+        rendered = await engine.render(({"role": "user", "content": text},))
+        assert text.encode() in b"".join(await engine.pieces(rendered))
+        assert await engine.pieces([]) == []
+
     async def test_log_probabilities_are_shown_with_every_token_or_refused(self, engine: Engine) -> None:
         asked = replace(request(max_tokens=6), top_logprobs=2)
         try:

@@ -271,6 +271,10 @@ class ScriptedEngine(Engine):
         self._need(Capability.TOKEN_IDS)
         return encode(text, special=special)
 
+    async def pieces(self, tokens: list[int]) -> list[bytes]:
+        self._need(Capability.TOKEN_IDS)
+        return [b"<|im_start|>" if token == START else b"<|im_end|>" if token == END else bytes([token]) for token in tokens]
+
     async def render(
         self, messages: tuple[Message, ...], tools: tuple[JSONObject, ...] = (), *, add_generation_prompt: bool = True
     ) -> list[int]:

@@ -28,6 +28,7 @@ def turn(
     correction: str | None = None,
     lag: int = 0,
     redactions: int = 0,
+    masked: tuple[tuple[int, int], ...] = (),
     status: Status = Status.OK,
     tokens: bool = True,
     request: JSONObject | None = None,
@@ -36,7 +37,9 @@ def turn(
 ) -> Turn:
     number = next(_numbers)
     messages = (user(prompt),) if isinstance(prompt, str) else tuple(prompt)
-    trace = TokenTrace(tuple(render(messages, (), True)), (*reply.encode(), end), (-0.1,) * (len(reply.encode()) + 1))
+    prompt_ids, completion = tuple(render(messages, (), True)), (*reply.encode(), end)
+    spans = tuple((len(prompt_ids) + start, len(prompt_ids) + stop) for start, stop in masked)  # counted from the reply's first token
+    trace = TokenTrace(prompt_ids, completion, (-0.1,) * len(completion), spans)
     inference = Inference(
         id=f"rec_{number}",
         scenario="default",

@@ -144,6 +144,21 @@ def test_an_accepted_reply_is_trained_from_its_stored_token_ids(context: RunCont
     assert (sample.prompt, sample.completion) == (accepted.inference.tokens.prompt, accepted.inference.tokens.completion)
 
 
+def test_nothing_is_learned_from_the_place_of_a_secret(context: RunContext) -> None:
+    """It is read, as a placeholder; every other token of the reply counts. No lone sample or conversation has it as a label."""
+    secret = "[redacted:api-key]"
+    told = turn("what is the key?", f"It is {secret}, as before.", score=1.0, redactions=1, masked=((6, 6 + len(secret)),))
+    other = turn("and where?", "In the vault.", score=1.0)
+    candidate = _recipe().propose(Batch((told, other), 2, {}), context)
+    assert candidate is not None
+    for kind in ("positive", "conversation"):
+        for sample in _samples(candidate.lora_folder, kind):
+            learned = _text([sample.tokens[position] for position in sample.labels])
+            assert "redacted" not in learned
+    texts = [_text([sample.tokens[position] for position in sample.labels]) for sample in _samples(candidate.lora_folder, "positive")]
+    assert any("It is , as before." in text for text in texts)
+
+
 def test_token_ids_that_another_model_left_are_not_trained_on(context: RunContext, told: list[JSONObject]) -> None:
     """The user changed the base model: what the old one said has its token ids, and its end of turn."""
     colon = ord(":")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from daemon.engine.base import Capability, Delta, Embedded, Engine, Event, Finished, GenerateRequest, LoRA, ModelInfo, Priority, Stats
 from daemon.engine.llama.earlier_workers import EarlierWorkers
-from daemon.engine.llama.messages import embedded_of, event_of, generate_message, lora_json, numbers, token_ids
+from daemon.engine.llama.messages import embedded_of, event_of, generate_message, lora_json, numbers, pieces_of, token_ids
 from daemon.engine.llama.protocol import WorkerSettings
 from daemon.engine.llama.room import needed_bytes
 from daemon.engine.llama.supervisor import Supervisor, WorkerGone
@@ -122,6 +122,9 @@ class LlamaEngine(Engine):
 
     async def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         return token_ids(await self._worker.ask({"type": "tokenize", "text": text, "special": special}))
+
+    async def pieces(self, tokens: list[int]) -> list[bytes]:
+        return pieces_of(await self._worker.ask({"type": "pieces", "tokens": list(tokens)}))
 
     async def render(
         self, messages: tuple[Message, ...], tools: tuple[JSONObject, ...] = (), *, add_generation_prompt: bool = True

@@ -29,6 +29,7 @@ from daemon.engine.llama.protocol import (
     GenerateCall,
     LoadCall,
     LoRAFile,
+    PiecesCall,
     RenderCall,
     ScoreCall,
     TokenizeCall,
@@ -188,6 +189,12 @@ class Intake:
         elif kind == "tokenize":
             text = TokenizeCall.model_validate(body)
             send({"type": "result", "id": number, "value": list(self._prompts.tokens_of(text.text, special=text.special))})
+        elif kind == "pieces":
+            tokens, size = PiecesCall.model_validate(body).tokens, self._vocabulary.size
+            if not all(0 <= token < size for token in tokens):
+                raise BadRequest(f"A token id is not between 0 and {size - 1}.", param="tokens")
+            spelled = [self._vocabulary.piece(token, special=True).hex() for token in tokens]
+            send({"type": "result", "id": number, "value": list(spelled)})
         elif kind == "render":
             call = RenderCall.model_validate(body)
             prompt = self._prompts.of_conversation(call.messages, call.tools, add_generation_prompt=call.add_generation_prompt)

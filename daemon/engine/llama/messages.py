@@ -91,6 +91,11 @@ def token_ids(value: JSON) -> list[int]:
     return [item for item in value if isinstance(item, int)] if isinstance(value, list) else []
 
 
+def pieces_of(value: JSON) -> list[bytes]:
+    """The result of a `pieces` call: bytes in hexadecimal."""
+    return [bytes.fromhex(item) for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
 def numbers(value: JSON) -> list[float]:
     return [float(item) for item in value if isinstance(item, (int, float))] if isinstance(value, list) else []
 

@@ -1,8 +1,8 @@
 """What the daemon and the engine worker say to each other: one JSON object a line.
 
-To the worker: `start` (once, first), then `generate`, `score`, `embed`, `tokenize`, `render`, `load_lora`, `unload_lora`, each with an
-`id` of the daemon's, and `cancel` with the id of what is to end. From the worker: `ready` or `failed` (once, first), then for an id
-`delta`, `progress`, `finished`, `result` or `error`, and `stats` whenever they change.
+To the worker: `start` (once, first), then `generate`, `score`, `embed`, `tokenize`, `pieces`, `render`, `load_lora`, `unload_lora`,
+each with an `id` of the daemon's, and `cancel` with the id of what is to end. From the worker: `ready` or `failed` (once, first), then
+for an id `delta`, `progress`, `finished`, `result` or `error`, and `stats` whenever they change.
 """
 
 from __future__ import annotations
@@ -91,6 +91,11 @@ class TokenizeCall(_Message):
     id: int
     text: str
     special: bool = False
+
+
+class PiecesCall(_Message):
+    id: int
+    tokens: list[int]
 
 
 class RenderCall(_Message):

@@ -168,6 +168,9 @@ class UpstreamEngine(Engine):
     async def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         raise _unsupported("give token ids")
 
+    async def pieces(self, tokens: list[int]) -> list[bytes]:
+        raise _unsupported("give token ids")
+
     async def render(
         self, messages: tuple[Message, ...], tools: tuple[JSONObject, ...] = (), *, add_generation_prompt: bool = True
     ) -> list[int]:
