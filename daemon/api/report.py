@@ -1,10 +1,12 @@
-"""POST /reef/report: feedback on receipts. 200 means stored."""
+"""POST /reef/report: feedback on receipts, or on a whole session. 200 means stored."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,6 +14,7 @@ from starlette.routing import Route
 
 from daemon.api.common import known_scenario
 from daemon.errors import BadRequest, NotFound
+from daemon.experience.session_feedback import replies_of
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.wires.fields import an_object, bad, text, texts
@@ -21,7 +24,7 @@ from daemon.services import Services
 _LIMIT_BYTES = 4 << 20
 _MAX_REFERENCES = 1000
 _MAX_ID_CHARACTERS = 200
-_KEYS = frozenset({"agent_record_id", "references", "score", "feedback", "metadata"})
+_KEYS = frozenset({"agent_record_id", "references", "session", "score", "feedback", "metadata"})
 
 
 class ReportRoutes:
@@ -33,7 +36,7 @@ class ReportRoutes:
 
     async def report(self, request: Request) -> Response:
         body = await read_json(request, _LIMIT_BYTES)
-        references = texts(body, "references", most=_MAX_REFERENCES)
+        references, session = texts(body, "references", most=_MAX_REFERENCES), text(body, "session", limit=_MAX_ID_CHARACTERS)
         score, feedback = _score(body), _feedback(body.get("feedback"))
         if score is None and feedback is None:
             raise BadRequest("A report needs a score or feedback.", _hint(body), param="score")
@@ -46,8 +49,37 @@ class ReportRoutes:
             feedback=feedback,
             metadata=an_object(body, "metadata") or {},
         )
+        if session:
+            report = await asyncio.to_thread(self._of_session, report, session)
         await asyncio.wrap_future(self._services.store.append_report(report))
-        return json_response({"agent_record_id": report.id, "scenario": report.scenario, "request_type": "report"})
+        answer: JSONObject = {"agent_record_id": report.id, "scenario": report.scenario, "request_type": "report"}
+        if session:
+            answer |= {"session": session, "references": list(report.references)}
+        return json_response(answer)
+
+    def _of_session(self, report: Report, session: str) -> Report:
+        """The same for every reply of a session that nobody has scored by itself. A retry speaks of the replies of the first time.
+
+        Raises:
+            BadRequest: it names receipts too, corrects, or every reply has a score of its own.
+            NotFound: the session holds no turn.
+        """
+        if report.references:
+            raise BadRequest("A report speaks of receipts or of a session, not of both.", "Send either.", param="session")
+        if report.correction is not None:
+            raise BadRequest("A correction belongs to one reply, not to a session.", "Name its receipt in references.", param="session")
+        reader, metadata = self._services.reader, {**report.metadata, "session": session}
+        with contextlib.suppress(NotFound):
+            known = reader.report(report.id, report.scenario)
+            if known.metadata.get("session") == session:
+                return replace(report, references=known.references, metadata=metadata)
+        replies = replies_of(reader, report.scenario, session)
+        if not replies:
+            raise NotFound(f"There is no session {session[:80]} in scenario {report.scenario}.", "`reef sessions` lists them.")
+        references = tuple(receipt for receipt, own in replies if not own or report.score is None)
+        if not references:
+            raise BadRequest(f"Every reply of the session {session[:80]} has a score of its own.", "Name receipts.", param="session")
+        return replace(report, references=references, metadata=metadata)
 
     async def _scenario(self, request: Request, references: tuple[str, ...]) -> str:
         """The one that the header names; else that of the first receipt; else the default one."""

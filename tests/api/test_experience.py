@@ -101,11 +101,40 @@ async def test_sessions_are_listed_newest_first_found_by_words_and_shown_turn_by
         assert older[0]["title"] == "a question about rivers"
         assert len((await daemon.client.get(f"{base}?q=rivers")).json()["sessions"]) == 1
         shown = (await daemon.client.get(f"{base}/{listed[0]['id']}")).json()
-        assert shown["turns"][0]["receipt"] == last and shown["turns"][0]["messages"][0]["content"] == "a question about stones"
+        assert shown["turns"][0]["receipt"] == last and shown["turns"][0]["added"][0]["content"] == "a question about stones"
         assert (await daemon.client.get(f"{base}/ses_none")).status_code == 404
 
 
 async def test_a_secret_in_a_prompt_is_not_stored(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         stored = daemon.services.reader.inference(await receipt(daemon, "use sk-abcdefghijklmnopqrstuvwxyz0123"))
-        assert "sk-abc" not in str(stored) and stored.redactions > 0 and stored.tokens is None
+        assert "sk-abc" not in str(stored) and stored.redactions > 0
+
+
+async def test_feedback_on_a_session_reaches_its_replies_but_those_with_a_score_of_their_own(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        headers = {"x-reef-session": "whole"}
+        receipts = []
+        for text in ("one", "two", "three"):
+            body = {"model": "scripted", "messages": [{"role": "user", "content": text}]}
+            receipts.append(
+                (await daemon.client.post("/v1/chat/completions", json=body, headers=headers)).headers["x-reef-agent-record-id"]
+            )
+        await daemon.client.post("/reef/report", json={"references": [receipts[0]], "score": -1})
+        said = {"session": "whole", "score": 1, "agent_record_id": "all-good"}
+        answer = (await daemon.client.post("/reef/report", json=said)).json()
+        assert answer["session"] == "whole" and answer["references"] == receipts[1:]
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "four"}]}
+        await daemon.client.post("/v1/chat/completions", json=body, headers=headers)
+        retried = await daemon.client.post("/reef/report", json=said)  # the session went on meanwhile
+        assert retried.status_code == 200 and retried.json()["references"] == receipts[1:]
+        assert (await daemon.client.post("/reef/report", json={**said, "score": 0})).status_code == 409
+        assert [report.score for report in daemon.services.reader.reports_for(receipts[0])] == [-1]
+        remark = (await daemon.client.post("/reef/report", json={"session": "whole", "feedback": {"note": "slow"}})).json()
+        assert len(remark["references"]) == 4
+        for wrong, status in (
+            ({"session": "nowhere", "score": 1}, 404),
+            ({"session": "whole", "score": 1, "references": receipts}, 400),
+            ({"session": "whole", "feedback": {"correction": "x"}}, 400),
+        ):
+            assert (await daemon.client.post("/reef/report", json=wrong)).status_code == status, wrong
