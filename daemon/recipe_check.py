@@ -45,11 +45,16 @@ async def check_recipes(loaded: LoadedConfig, *, nice: int = 0, time_limit_s: fl
         left_s = ends_at - time.monotonic()
         if left_s <= 0:
             break
-        said = await _ask(named.reef, loaded.search_paths, nice, left_s)
+        said = _error(await _ask(named.reef, loaded.search_paths, nice, left_s))
         if said is not None:
             problem = _placed(said, named, loaded)
             problems.setdefault(str(problem), problem)  # a scenario has the faults of what it takes over, too
     return list(problems.values())
+
+
+async def takes_instructions(reef: ReefConfig, search_paths: Sequence[Path]) -> bool:
+    """Whether a recipe reads what users say in words; False where it cannot be imported. Raises `EngineError` as `check_recipes` does."""
+    return (await _ask(reef, search_paths, 0, TIME_LIMIT_S)).get("takes_instructions") is True
 
 
 def _named(loaded: LoadedConfig) -> Iterator[_Named]:
@@ -62,23 +67,24 @@ def _named(loaded: LoadedConfig) -> Iterator[_Named]:
             yield _Named(scenario, own, reef)
 
 
-async def _ask(reef: ReefConfig, search_paths: Sequence[Path], nice: int, limit_s: float) -> ConfigError | None:
-    """One child for one recipe: whatever its module does when it is imported ends with the child."""
+async def _ask(reef: ReefConfig, search_paths: Sequence[Path], nice: int, limit_s: float) -> JSONObject:
+    """One child for one recipe: whatever its module does when it is imported ends with the child. What it says, see `check_recipe`."""
     question: JSONObject = {"recipe": reef.recipe, "settings": reef.settings, "search_paths": [str(path) for path in search_paths]}
     child = await Child.start(_MODULE, [], log=Path(os.devnull), nice=nice)
+    message, hint = f"The recipe {reef.recipe!r} ends the process that imports it.", "Mend the recipe's file."
     try:
         async with asyncio.timeout(limit_s):
             with contextlib.suppress(ChildGone, DataError):
                 await child.send(question)
                 answer = await anext(aiter(child.messages()), None)
                 if answer is not None:
-                    return _error(answer)
+                    return answer
     except TimeoutError:
         message = f"The recipe {reef.recipe!r} could not be checked: importing it took longer than {limit_s:.0f} s."
-        return ConfigError(message, "Let its module only define things.", param="reef.recipe")
+        hint = "Let its module only define things."
     finally:
         await child.terminate(0)
-    return ConfigError(f"The recipe {reef.recipe!r} ends the process that imports it.", "Mend the recipe's file.", param="reef.recipe")
+    return {"ok": False, "message": message, "hint": hint, "param": "reef.recipe"}
 
 
 def _error(answer: JSONObject) -> ConfigError | None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from daemon import json_text
+from daemon.experience.instructions import TRAIN
 from daemon.experience.reader import ImportedRecord
 from daemon.experience.store import Store
 from daemon.importing.conversation import chain_of, stable_id
@@ -24,9 +25,11 @@ def report_id(content: JSONObject) -> str:
 class Importer:
     """Turns the envelopes of one request into what the store takes. Blocks on the disk where memory does not know a session."""
 
-    def __init__(self, store: Store, scenario: str) -> None:
+    def __init__(self, store: Store, scenario: str, who: str) -> None:
+        """`who`: the rights of the token that they came with, which an instruction keeps."""
         self._store = store
         self._scenario = scenario
+        self._who = who
         self._now = time.time()
         self._sessions: dict[bytes, str] = {}  # conversation up to one of our replies → its session
 
@@ -38,7 +41,8 @@ class Importer:
             return self._inference(envelope.id, conversation)
         if envelope.request_type == REPORT and (judgement := judged(envelope.payload)) is not None:
             return self._report(envelope.id, judgement)
-        return ImportedRecord(envelope.id, self._scenario, self._now, envelope.request_type, envelope.payload, 0)
+        payload = {**envelope.payload, "who": self._who} if envelope.request_type == TRAIN else envelope.payload
+        return ImportedRecord(envelope.id, self._scenario, self._now, envelope.request_type, payload, 0)
 
     def _inference(self, record: str, conversation: Said) -> Inference:
         session, kind = self._session(record, conversation)

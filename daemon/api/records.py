@@ -17,6 +17,7 @@ from daemon.experience.reader import ImportedRecord
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import scenario_of
+from daemon.gateway.security import caller_of
 from daemon.gateway.wires.fields import array, bad, required_text
 from daemon.importing.envelope import Envelope
 from daemon.records import JSON, Inference, JSONObject, Report
@@ -54,7 +55,7 @@ class RecordRoutes:
 
     async def add(self, request: Request) -> Response:
         scenario, body = scenario_of(request), await read_json(request, _PAGE_LIMIT_BYTES)
-        stored, _ = await self._store(scenario, [_envelope(body, "")])
+        stored, _ = await self._store(request, scenario, [_envelope(body, "")])
         return json_response(stored[0])
 
     async def add_batch(self, request: Request) -> Response:
@@ -63,15 +64,16 @@ class RecordRoutes:
         given = array(body, "records")
         if not 1 <= len(given) <= _MAX_BATCH:
             raise BadRequest(f"'records' must hold 1 to {_MAX_BATCH} records, not {len(given)}.", param="records")
-        stored, new = await self._store(scenario, [_envelope(record, f"records[{index}].") for index, record in enumerate(given)])
+        envelopes = [_envelope(record, f"records[{index}].") for index, record in enumerate(given)]
+        stored, new = await self._store(request, scenario, envelopes)
         records: list[JSON] = list(stored)
         return json_response({"records": records, "new": new})
 
-    async def _store(self, scenario: str, envelopes: Sequence[Envelope]) -> tuple[list[JSONObject], int]:
+    async def _store(self, request: Request, scenario: str, envelopes: Sequence[Envelope]) -> tuple[list[JSONObject], int]:
         """What is acknowledged, and how many of them are new."""
         await self._services.scenarios.ensure(scenario)
         store = self._services.store
-        items = await asyncio.to_thread(Importer(store, scenario).items, envelopes)
+        items = await asyncio.to_thread(Importer(store, scenario, caller_of(request).role.value).items, envelopes)
         found = await asyncio.wrap_future(store.append_imported(items))
         answers: list[JSONObject] = [
             {"agent_record_id": envelope.id, "scenario": scenario, "request_type": envelope.request_type} for envelope in envelopes

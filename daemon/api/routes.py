@@ -17,6 +17,7 @@ from daemon.api.runs import RunRoutes
 from daemon.api.scenarios import ScenarioRoutes
 from daemon.api.sessions import SessionRoutes
 from daemon.api.status import StatusRoutes
+from daemon.api.train import TrainRoutes
 from daemon.services import Services
 
 
@@ -29,6 +30,7 @@ def all_routes(services: Services) -> list[Route]:
         *ReportRoutes(services).routes(),
         *RecordRoutes(services).routes(),
         *ImportRoutes(services).routes(),
+        *TrainRoutes(services).routes(),
         *SessionRoutes(services).routes(),
         *ScenarioRoutes(services).routes(),
         *ReleaseRoutes(services).routes(),

@@ -13,6 +13,7 @@ from daemon.errors import BadRequest, Conflict
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.wires.fields import required_text, text
+from daemon.recipe_check import takes_instructions
 from daemon.records import DEFAULT_SCENARIO, JSON, JSONObject
 from daemon.services import Services
 from daemon.serving.scenarios import check_scenario_name
@@ -72,6 +73,7 @@ class ScenarioRoutes:
         """What this scenario's recipe is, and what counts as feedback for it."""
         name = scenario_in_path(request, self._services)
         config = self._services.config.for_scenario(name)
+        instructed = await takes_instructions(config.reef, self._services.loaded.search_paths)
         return json_response(
             {
                 "scenario": name,
@@ -82,6 +84,8 @@ class ScenarioRoutes:
                     "score": "a finite number",
                     "feedback": "a text, or an object with correction and note",
                     "references": "receipts",
+                    "session": "a session's id, instead of receipts",
+                    "instructions": instructed,
                 },
             }
         )

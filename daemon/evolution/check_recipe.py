@@ -1,7 +1,7 @@
 """Checks a recipe as `reef:` names them, in a process of its own: this imports the user's code, which the daemon must not.
 
 `python -P -m daemon.evolution.check_recipe`, asked by `daemon.recipe_check`. The parent's message is `{"recipe", "settings",
-"search_paths"}`, the answer `{"ok": true}` or `{"ok": false, "message", "hint", "param"}`.
+"search_paths"}`, the answer `{"ok": true, "takes_instructions"}` or `{"ok": false, "message", "hint", "param"}`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def answer(question: Question) -> JSONObject:
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything
         message = f"The recipe {question.recipe!r} cannot be made: {type(error).__name__}: {error}."
         return {"ok": False, "message": message, "hint": "Mend the recipe's file.", "param": "reef.recipe"}
-    return {"ok": True}
+    return {"ok": True, "takes_instructions": recipe.takes_instructions}
 
 
 def main() -> int:

@@ -63,6 +63,8 @@ class Recipe(ABC):
     target: ClassVar[Target]
     needs: ClassVar[Capability] = Capability.NONE
     """What the engine must be able to do; a run is refused by name when it cannot."""
+    takes_instructions: ClassVar[bool] = False
+    """Whether it reads what users say in words (`reef train`): `stream.instructions()`."""
     Settings: ClassVar[type[BaseModel]] = RecipeSettings
     """What `serve.yaml` may set under `reef:`; unknown keys are refused."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from daemon.experience.database import storage_errors
+from daemon.experience.instructions import Instruction, instructions
 from daemon.experience.keys import conversation_keys, reply_key
 from daemon.experience.operations import Served, read_lora_history
 from daemon.experience.reader import Reader
@@ -96,6 +97,11 @@ class ExperienceStream:
         found = self._turns(f"{_TURNS} AND r.id = :receipt", 1, receipt)
         return found[0] if found else None
 
+    def instructions(self, limit: int = 100, *, new: bool = True) -> list[Instruction]:
+        """What users said in words (`reef train`), oldest first; `new`: only what no release in force was made from."""
+        with storage_errors():
+            return instructions(self._reader, self.scenario, new=new, limit=limit)
+
     def _turns(self, query: str, limit: int, receipt: str = "") -> list[Turn]:
         values = {"scenario": self.scenario, "attempts": MAX_ATTEMPTS, "limit": limit, "receipt": receipt}
         with storage_errors():
@@ -155,6 +161,8 @@ def _next_state(item: Inference, later: Sequence[Inference], keys: Mapping[int, 
 
 def _lag(item: Inference, history: Sequence[Served]) -> int:
     """Different LoRAs since the record; the place of its release counts, for a session stays on an older one for a while."""
+    if item.wire == "import":
+        return 0  # no LoRA of ours said it
     start = next((index for index in range(len(history) - 1, -1, -1) if history[index].release_id == item.release_id), None)
     since = [entry for entry in history if entry.at > item.created_at] if start is None else history[start + 1 :]
     return len({entry.lora_id for entry in since} - {item.lora_id})
