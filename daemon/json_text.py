@@ -6,10 +6,13 @@ import json
 import math
 import sys
 
+import orjson
+
 from daemon.records import JSON
 
 MAX_DEPTH = 100
 """Arrays and objects inside one another. Tool schemas need about twenty."""
+_LONGEST = 2.0**63
 
 
 class _NoNumber(ValueError):
@@ -24,6 +27,21 @@ def parse(text: str | bytes) -> JSON:
             `json.JSONDecodeError` knows the place.
     """
     try:
+        value: JSON = orjson.loads(text)
+    except orjson.JSONDecodeError:  # half a character is fine, and the careful reader says what is wrong more precisely
+        return _bounded(_parse_carefully(text))
+    try:
+        return _bounded(value, exact=True)
+    except _Rounded:
+        return _bounded(_parse_carefully(text))
+
+
+class _Rounded(Exception):
+    """An integer of more than 64 bits has become a float."""
+
+
+def _parse_carefully(text: str | bytes) -> JSON:
+    try:
         value: JSON = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:
         raise _too_deep() from None
@@ -31,19 +49,22 @@ def parse(text: str | bytes) -> JSON:
         raise
     except ValueError:  # from `int`, which would name a setting of Python
         raise _NoNumber(f"a number has more than {sys.get_int_max_str_digits()} digits") from None
-    if _is_deeper(value):
-        raise _too_deep()
     return value
 
 
-def _is_deeper(value: JSON) -> bool:
-    level = [value] if isinstance(value, list | dict) else []
+def _bounded(value: JSON, *, exact: bool = False) -> JSON:
+    """`value`, unless it is nested too deeply. With `exact`, a number that may have been a long integer raises `_Rounded`."""
+    level: list[list[JSON] | dict[str, JSON]] = [value] if isinstance(value, list | dict) else []
+    if exact and type(value) is float and abs(value) >= _LONGEST:
+        raise _Rounded
     for _ in range(MAX_DEPTH):
         inside = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
+        if exact and any([type(child) is float and abs(child) >= _LONGEST for child in inside]):
+            raise _Rounded
         level = [child for child in inside if isinstance(child, list | dict)]
         if not level:
-            return False
-    return True
+            return value
+    raise _too_deep()
 
 
 def _too_deep() -> ValueError:
