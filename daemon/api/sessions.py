@@ -37,9 +37,11 @@ class SessionRoutes:
         return json_response({"sessions": sessions, "next": found[-1].last_sequence if len(found) == limit else None})
 
     async def show(self, request: Request) -> Response:
+        """Each turn with what it adds to the one that it follows; `?messages=all` gives each one's whole request too."""
         scenario, session = scenario_in_path(request, self._services), str(request.path_params["session"])
+        whole = request.query_params.get("messages") == "all"
         view = await asyncio.to_thread(self._services.reader.session, session, scenario)
-        turns: list[JSON] = [turn_view(turn) for turn in view.turns]
+        turns: list[JSON] = [turn_view(turn, whole=whole) for turn in view.turns]
         return json_response({**session_view(view.summary), "turns": turns})
 
     async def update(self, request: Request) -> Response:

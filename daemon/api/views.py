@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from daemon.experience.reader import ImportedRecord, SessionSummary, SessionTurn
+from daemon.experience.reader import ImportedRecord, SessionSummary
+from daemon.experience.sessions import SessionTurn
 from daemon.records import JSON, Inference, JSONObject, Report
 from daemon.versions.release import Release
 
@@ -100,8 +101,22 @@ def session_view(summary: SessionSummary) -> JSONObject:
     }
 
 
-def turn_view(turn: SessionTurn) -> JSONObject:
-    return {**inference_view(turn.inference), "reports": [report_view(report) for report in turn.reports]}
+def turn_view(turn: SessionTurn, *, whole: bool = False) -> JSONObject:
+    """One record of a session. Of its request only what it adds, `whole` or not in `messages`: a session resends itself with every turn."""
+    shown = inference_view(turn.inference)
+    if not whole:
+        del shown["messages"], shown["effective_messages"]
+    return {
+        **shown,
+        "step": turn.inference.lineage.step.value,
+        "follows": turn.inference.lineage.follows or None,
+        "line": turn.line,
+        "message_count": len(turn.inference.messages),
+        "added": list(turn.new_messages),
+        "signals": list(turn.signals),
+        "retries": turn.retries,
+        "reports": [report_view(report) for report in turn.reports],
+    }
 
 
 def release_view(release: Release, current: str | None) -> JSONObject:

@@ -13,7 +13,7 @@ from daemon.experience.database import open_reader, storage_errors
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, unpack
 from daemon.experience.rows import clean
-from daemon.experience.signals import signals_of
+from daemon.experience.sessions import SessionTurn, linked, turns_of
 from daemon.records import Inference, JSONObject, Report
 
 
@@ -30,13 +30,6 @@ class SessionSummary:
     releases: tuple[str, ...]  # that answered, oldest first
     last_receipt: str
     last_sequence: int  # the cursor: pass as `before` for the next page
-
-
-@dataclass(frozen=True, slots=True)
-class SessionTurn:
-    inference: Inference
-    reports: tuple[Report, ...] = ()
-    signals: tuple[str, ...] = ()  # see `signals.signals_of`
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +206,13 @@ class Reader:
                 raise NotFound(f"There is no session {session}{where}.", "`reef sessions` lists them; -s NAME takes another scenario's.")
             inferences = self.loader().inferences("WHERE i.session = ? ORDER BY i.sequence", (row[8],))
             reports = self.reports_by_target("i.session = ?", (row[8],))
-        turns = []
-        for item in inferences:
-            found = reports.get(item.sequence, ())
-            # Lengths first: tuples that share a long beginning are compared along all of it before their ends.
-            same = (len(other.messages) == len(item.messages) and other.messages == item.messages for other in inferences)
-            retries = sum(same) - 1
-            turns.append(SessionTurn(item, found, signals_of(item, found, retries)))
-        return SessionView(self._summary(row), tuple(turns))
+            placed = linked(inferences, self.observed("i.session = ?", (row[8],)))
+        return SessionView(self._summary(row), turns_of(placed, reports))
+
+    def observed(self, where: str, values: tuple[str | int, ...]) -> dict[int, tuple[str, ...]]:
+        """What the next turns said of the inferences that `where` chooses, by sequence."""
+        query = f"SELECT g.sequence, g.names FROM inferences i JOIN signals g ON g.sequence = i.sequence WHERE {where}"
+        return {sequence: tuple(names.split()) for sequence, names in self.connection().execute(query, values).fetchall()}
 
     def reports_for(self, receipt: str) -> list[Report]:
         with storage_errors():

@@ -10,12 +10,12 @@ from types import TracebackType
 
 from daemon.experience.database import storage_errors
 from daemon.experience.instructions import Instruction, instructions
-from daemon.experience.keys import conversation_keys, reply_key
 from daemon.experience.operations import Served, read_lora_history
 from daemon.experience.reader import Reader
 from daemon.experience.runs import MAX_ATTEMPTS
+from daemon.experience.sessions import SessionTurn, linked, turns_of
 from daemon.experience.signals import signals_of
-from daemon.records import Inference, Message, Report, Status
+from daemon.records import Inference, Message, Report, Status, Step
 
 _LIMIT = 1000
 
@@ -47,7 +47,7 @@ class Turn:
     next_state: tuple[Message, ...] = ()  # what followed: the user's next message, tool results; () for a session's last turn
     lag: int = 0  # how many different LoRAs, other than its own, have served since
     retries: int = 0  # how often the same request was sent again in its session
-    signals: tuple[str, ...] = ()  # "scored", "corrected", "commented", "aborted", "retried"
+    signals: tuple[str, ...] = ()  # see `signals`
 
     @property
     def receipt(self) -> str:
@@ -119,44 +119,50 @@ class ExperienceStream:
         """Turns among `sequences`. The rest of the session is read too: it holds what followed, and the retries."""
         reader = self._reader
         where = "WHERE i.session = ? AND i.kind = 'turn' AND i.status <> 'error' ORDER BY i.sequence"
-        inferences = reader.loader().inferences(where, (session,))
+        placed = linked(reader.loader().inferences(where, (session,)), reader.observed("i.session = ?", (session,)))
         reports = reader.reports_by_target("i.session = ?", (session,))
-        keys = {item.sequence: conversation_keys(item.messages) for item in inferences}
-        kept, retries = _without_retries(inferences, keys, reports)
-        for position, item in enumerate(kept):
+        turns = turns_of(placed, reports)
+        followers: dict[str, Inference] = {}
+        for item in placed.inferences:
+            if item.lineage.step in (Step.CONTINUE, Step.BRANCH):
+                followers.setdefault(item.lineage.follows, item)
+        for turn, again in _once(turns, followers):
+            item = turn.inference
             if item.sequence in sequences:
-                followed = _next_state(item, kept[position + 1 :], keys)
-                found = reports.get(item.sequence, ())
-                again = retries[item.sequence]
-                yield Turn(item, found, followed, _lag(item, history), again, signals_of(item, found, again))
+                signals = (
+                    turn.signals
+                    if again == turn.retries
+                    else signals_of(item, turn.reports, again, turn.signals, last="succeeded" in turn.signals)
+                )
+                yield Turn(item, turn.reports, _next_state(item, followers.get(item.id)), _lag(item, history), again, signals)
 
 
-def _without_retries(
-    inferences: Sequence[Inference], keys: Mapping[int, Sequence[bytes]], reports: Mapping[int, tuple[Report, ...]]
-) -> tuple[list[Inference], dict[int, int]]:
-    """Of equal requests the reported ones, else the latest whole one; with how often each was repeated."""
-    groups: dict[bytes, list[Inference]] = defaultdict(list)
-    for item in inferences:
-        groups[keys[item.sequence][-1] if item.messages else b""].append(item)
-    kept: list[Inference] = []
-    retries: dict[int, int] = {}
+def _once(turns: Sequence[SessionTurn], followers: Mapping[str, Inference]) -> list[tuple[SessionTurn, int]]:
+    """Of each request that came again, or was answered more than once: the reported replies, else the one from which the
+    conversation went on, else the latest whole one; with how often it came again."""
+    requests: dict[str, str] = {}  # a record, and the first one of the same request
+    groups: dict[str, list[SessionTurn]] = defaultdict(list)
+    for turn in turns:
+        item = turn.inference
+        same = item.lineage.step in (Step.RETRY, Step.CHOICE) and item.lineage.follows
+        first = requests[item.id] = requests.get(item.lineage.follows, item.lineage.follows) if same else item.id
+        groups[first].append(turn)
+    kept: list[tuple[SessionTurn, int]] = []
     for group in groups.values():
-        chosen = [item for item in group if item.sequence in reports]
-        if not chosen:
-            chosen = [max(group, key=lambda item: (item.status is Status.OK, item.sequence))]
-        kept.extend(chosen)
-        retries.update({item.sequence: len(group) - 1 for item in chosen})
-    return sorted(kept, key=lambda item: item.sequence), retries
+        again = sum(turn.inference.lineage.step is Step.RETRY for turn in group)
+        chosen = [turn for turn in group if turn.reports] or [turn for turn in group if turn.inference.id in followers][-1:]
+        chosen = chosen or [max(group, key=lambda turn: (turn.inference.status is Status.OK, turn.inference.sequence))]
+        kept.extend((turn, again) for turn in chosen)
+    return sorted(kept, key=lambda found: found[0].inference.sequence)
 
 
-def _next_state(item: Inference, later: Sequence[Inference], keys: Mapping[int, Sequence[bytes]]) -> tuple[Message, ...]:
-    """What the next request that continues this reply adds to it; after a compaction or on another branch nothing does."""
-    position = len(item.messages)
-    ending = reply_key(keys[item.sequence], item.reply)
-    for other in later:
-        if len(other.messages) > position + 1 and keys[other.sequence][position] == ending:
-            return other.messages[position + 1 :]
-    return ()
+def _next_state(item: Inference, follower: Inference | None) -> tuple[Message, ...]:
+    """What the next request that goes on from this reply adds to it; after a compaction nothing does."""
+    if follower is None:
+        return ()
+    place = len(item.messages)
+    echo = place < len(follower.messages) and follower.messages[place].get("role") == "assistant"
+    return follower.messages[place + 1 if echo else place :]
 
 
 def _lag(item: Inference, history: Sequence[Served]) -> int:
