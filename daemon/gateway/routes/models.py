@@ -26,6 +26,9 @@ class ModelRoutes:
 
     async def list(self, request: Request) -> Response:
         names = await self._gateway.model_names(request)
+        if _for_anthropic(request):
+            listed: list[JSON] = [self._anthropic_entry(name) for name in names]
+            return json_response({"data": listed, "has_more": False, "first_id": names[0], "last_id": names[-1]})
         data: list[JSON] = [self._entry(name) for name in names]
         return json_response({"object": "list", "data": data})
 
@@ -34,7 +37,19 @@ class ModelRoutes:
         names = await self._gateway.model_names(request)
         if wanted not in names:
             raise NotFound(f"The model {wanted!r} is not served here.", f"Served: {', '.join(names[:8])}.", param="model")
-        return json_response(self._entry(wanted))
+        return json_response(self._anthropic_entry(wanted) if _for_anthropic(request) else self._entry(wanted))
+
+    def _anthropic_entry(self, name: str) -> JSONObject:
+        window = self._gateway.model.context_tokens
+        return {
+            "type": "model",
+            "id": name,
+            "display_name": name,
+            "created_at": "1970-01-01T00:00:00Z",
+            "max_input_tokens": window,
+            "max_tokens": window,
+            "lifecycle": "active",
+        }
 
     def _entry(self, name: str) -> JSONObject:
         window = self._gateway.model.context_tokens
@@ -50,6 +65,11 @@ class ModelRoutes:
             "max_model_len": window,
             "capabilities": capabilities,
         }
+
+
+def _for_anthropic(request: Request) -> bool:
+    """Its clients send this header with everything, and read another list than OpenAI's."""
+    return "anthropic-version" in request.headers
 
 
 def abilities(capabilities: Capability) -> list[str]:
