@@ -69,8 +69,9 @@ def test_two_replies_without_anything_between_stay_two() -> None:
     assert [message["reasoning_content"] for message in messages(ours)] == ["a", "b"]
 
 
-def test_reasoning_that_only_its_maker_can_read_is_left_out() -> None:
-    given: JSON = [{"role": "user", "content": "x"}, {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}]
+@pytest.mark.parametrize("encrypted", ["gAAAA", "reef:", "reef:§", "reef:/w==", None, 3])
+def test_reasoning_that_cannot_be_read_is_left_out(encrypted: JSON) -> None:
+    given: JSON = [{"role": "user", "content": "x"}, {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": encrypted}]
     assert messages(given) == [{"role": "user", "content": "x"}]
 
 
@@ -207,6 +208,7 @@ def test_forms_effort_and_what_is_to_be_included() -> None:
     assert found.response_format == {"type": "json_schema", "json_schema": {"name": "person", "schema": {"type": "object"}, "strict": True}}
     assert found.extra == {"reasoning_effort": "high", "verbosity": "low"} and found.max_tokens == 7 and found.top_logprobs == 0
     assert wanted_of(body) == Wanted(summary=True, encrypted=True, logprobs=True)
+    assert wanted_of({"store": False}) == Wanted(encrypted=True) and wanted_of({}) == wanted_of({"store": True}) == Wanted()
     plain = parse({"model": "m", "input": "x", "text": {"format": {"type": "text"}}})
     assert plain.response_format is None and plain.extra == {} and plain.top_logprobs is None
 
@@ -217,9 +219,9 @@ REPLY = st.fixed_dictionaries(
 )
 
 
-@given(REPLY, st.booleans(), st.booleans())
-@settings(max_examples=60, deadline=None)
-def test_a_reply_that_is_sent_back_is_the_message_that_was_recorded(reply: dict[str, object], summary: bool, keeps_ids: bool) -> None:
+@given(REPLY, st.booleans(), st.sampled_from(["all", "no ids", "no open reasoning"]))
+@settings(max_examples=80, deadline=None)
+def test_a_reply_that_is_sent_back_is_the_message_that_was_recorded(reply: dict[str, object], summary: bool, kept: str) -> None:
     """Else the session would break in two, and the whole prompt would be read again."""
     reasoning, text, calls = reply["reasoning"], reply["text"], reply["calls"]
     output = Output("06h2kw7kzwvxh6t6c50y14ra", Wanted(summary=summary, encrypted=True))
@@ -239,6 +241,10 @@ def test_a_reply_that_is_sent_back_is_the_message_that_was_recorded(reply: dict[
     sent: list[JSON] = []
     for item in output.items():
         assert isinstance(item, dict)
-        sent.append(item if keeps_ids or item["type"] == "reasoning" else {key: value for key, value in item.items() if key != "id"})
+        if item["type"] != "reasoning" and kept == "no ids":
+            item.pop("id")
+        elif item["type"] == "reasoning" and kept == "no open reasoning":  # the AI SDK keeps only summaries
+            item.pop("content", None)
+        sent.append(item)
     before: JSONObject = {"role": "user", "content": "x"}
     assert messages([before, *sent, {"role": "user", "content": "y"}]) == [before, recorded, {"role": "user", "content": "y"}]

@@ -39,7 +39,10 @@ class Event(BaseModel):
 
 @pytest.fixture
 async def daemon(tmp_path: Path) -> AsyncIterator[Running]:
-    replies = {"weather": Reply("", "Look it up.", (CALL,)), "science fair": json.dumps({"name": "fair", "participants": ["Alice", "Bob"]})}
+    replies: dict[str, str | Reply] = {
+        "weather": Reply("", "Look it up.", (CALL,)),
+        "science fair": json.dumps({"name": "fair", "participants": ["Alice", "Bob"]}),
+    }
     async with running(tmp_path, ScriptedEngine(replies)) as found:
         yield found
 
@@ -117,8 +120,10 @@ async def test_pictures_and_log_probabilities(sdk: AsyncOpenAI) -> None:
     ]
     assert (await sdk.responses.create(model="scripted", input=content)).output_text == "echo: what is in this image?"
     shown = await sdk.responses.create(model="scripted", input="x", include=["message.output_text.logprobs"], top_logprobs=2)
-    part = shown.output[0].content[0]  # type: ignore[union-attr]
-    assert part.type == "output_text" and part.logprobs and len(part.logprobs[0].top_logprobs) == 2
+    message = shown.output[0]
+    assert message.type == "message" and message.content[0].type == "output_text"
+    logprobs = message.content[0].logprobs
+    assert logprobs and len(logprobs[0].top_logprobs) == 2
 
 
 async def test_errors_are_the_sdks_own_exceptions(sdk: AsyncOpenAI) -> None:

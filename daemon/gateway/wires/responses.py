@@ -30,7 +30,7 @@ class Wanted:
     """What a reply is to hold beside its text and calls."""
 
     summary: bool = False  # reasoning as a summary, which is what clients show; else as what it is
-    encrypted: bool = False  # a mark without which some clients do not send reasoning back
+    encrypted: bool = False  # reasoning in a form without which some clients do not send it back
     logprobs: bool = False
 
 
@@ -67,7 +67,7 @@ def wanted_of(body: JSONObject) -> Wanted:
     summary = reasoning.get("summary") or reasoning.get("generate_summary")
     return Wanted(
         summary=summary not in (None, "none"),
-        encrypted=_ENCRYPTED in include,
+        encrypted=_ENCRYPTED in include or body.get("store") is False,
         logprobs=_top_logprobs(body) is not None,
     )
 

@@ -10,7 +10,7 @@ import json
 
 from daemon.errors import BadRequest
 from daemon.gateway.wires.fields import array, bad
-from daemon.gateway.wires.responses_parts import content_of, joined_text
+from daemon.gateway.wires.responses_parts import content_of, joined_text, unsealed
 from daemon.records import JSON, JSONObject, Message
 
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
@@ -100,8 +100,9 @@ class _Builder:
         message["content"] = f"{before}{content}" if isinstance(before, str) and isinstance(content, str) else content
 
     def _take_reasoning(self, item: JSONObject, place: str) -> None:
-        """What is encrypted is for the server that made it; what it says in the open is kept."""
+        """What another server has encrypted is for that server alone; what it says in the open is kept."""
         said = joined_text(item.get("content"), f"{place}.content") or joined_text(item.get("summary"), f"{place}.summary")
+        said = said or unsealed(item.get("encrypted_content"))
         if said:
             message = self._assistant("reasoning", item)
             message["reasoning_content"] = f"{message.get('reasoning_content', '')}{said}"

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 
 from daemon.gateway.steps import Piece
 from daemon.gateway.wires.responses import Wanted
+from daemon.gateway.wires.responses_parts import sealed
 from daemon.records import JSON, JSONObject
 
 COMPLETED, INCOMPLETE, IN_PROGRESS = "completed", "incomplete", "in_progress"
-IN_THE_OPEN = "reef:in-the-open"
-"""Where encrypted reasoning is asked for. Reasoning is not encrypted here: what it says stands beside this."""
 
 
 class Item(ABC):
@@ -117,7 +116,7 @@ class ReasoningItem(Item):
         if not self._wanted.summary:
             item["content"] = parts
         if self._wanted.encrypted:
-            item["encrypted_content"] = IN_THE_OPEN
+            item["encrypted_content"] = sealed("" if self._wanted.summary else "".join(self._texts))
         return item
 
     def _closing(self) -> list[JSONObject]:

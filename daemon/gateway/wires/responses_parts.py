@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+
 from daemon.errors import BadRequest
 from daemon.gateway.wires.fields import bad
 from daemon.records import JSON, JSONObject
 
 _TEXTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
+_SEAL = "reef:"
 _NO_FILES = "Reef keeps no files: send it in the request, as base64."
 
 
@@ -42,6 +45,22 @@ def joined_text(value: JSON, name: str) -> str:
             raise bad(f"{name}[{index}].text", "a text", text)
         texts.append(text)
     return "\n\n".join(texts)
+
+
+def sealed(reasoning: str) -> str:
+    """`encrypted_content` of our own reasoning. It is not encrypted: some clients send reasoning back only if it has this, and some of
+    them drop what it says beside it. Empty where that is kept."""
+    return _SEAL + base64.b64encode(reasoning.encode("utf-8", "surrogatepass")).decode("ascii")
+
+
+def unsealed(value: JSON) -> str:
+    """What `sealed` was given; empty for what other servers have encrypted."""
+    if not isinstance(value, str) or not value.startswith(_SEAL):
+        return ""
+    try:
+        return base64.b64decode(value.removeprefix(_SEAL), validate=True).decode("utf-8", "surrogatepass")
+    except ValueError:
+        return ""
 
 
 def _part(part: JSON, name: str) -> JSONObject:
