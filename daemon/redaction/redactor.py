@@ -59,7 +59,7 @@ class Redactor:
             more: rules beside the built-in ones; they go first.
             allow: texts that are no secrets although a rule fits; a `*` at the end stands for any rest.
         """
-        self._rules = (*more, *RULES)
+        self._rules = tuple((rule, rule.any_case) for rule in (*more, *RULES))
         self._allowed = frozenset(text for text in allow if not text.endswith("*"))
         self._allowed_starts = tuple(text[:-1] for text in allow if text.endswith("*"))
         self._seen = _Seen()  # texts, by length and hash
@@ -113,10 +113,14 @@ class Redactor:
     def _apply(self, text: str, found: list[Secret] | None) -> tuple[str, int]:
         count = 0
         lowered, runs = text.lower(), _runs(text)
-        for rule in self._rules:
-            where = runs if rule.in_run else lowered if rule.any_case else text
-            if rule.literals and not any(literal in where for literal in rule.literals):
-                continue
+        for rule, any_case in self._rules:
+            where = runs if rule.in_run else lowered if any_case else text
+            for literal in rule.literals:
+                if literal in where:
+                    break
+            else:
+                if rule.literals:
+                    continue
             text, replaced = self._replace(rule, text, lowered, found)
             if replaced:
                 count += replaced
