@@ -25,7 +25,7 @@ from daemon.gateway.passing import passed_on
 from daemon.gateway.secrets import without_secrets
 from daemon.gateway.steps import Steps
 from daemon.gateway.wires.chat import engine_messages
-from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, TurnKind, new_id
+from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, TurnKind
 from daemon.request_facts import note_record
 from daemon.services import Services
 from daemon.serving.releases import base_facts
@@ -240,7 +240,8 @@ def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: 
             forward=passed_on(call, engine, snapshot) if priority is Priority.LIVE else None,
         )
         draft = Inference(  # the record, as far as it is known before the reply
-            id=new_id("rec"),
+            id=place.receipt_of(index),
+            lineage=place.lineage(index),
             scenario=place.scenario,
             session=place.session,
             created_at=time.time(),

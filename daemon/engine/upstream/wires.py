@@ -9,6 +9,7 @@ from daemon.engine.upstream.chat_reply import ChatReader
 from daemon.engine.upstream.chat_request import body_of
 from daemon.engine.upstream.messages_wire import MessagesWire
 from daemon.engine.upstream.reader import ReplyReader
+from daemon.engine.upstream.responses_wire import ResponsesWire
 from daemon.engine.upstream.wire import UpstreamWire
 from daemon.errors import Unsupported
 from daemon.records import JSONObject
@@ -30,7 +31,7 @@ class CompletionsWire(ChatWire):
     name, path = "completions", "completions"
 
 
-WIRES: dict[str, UpstreamWire] = {wire.name: wire for wire in (ChatWire(), CompletionsWire(), MessagesWire())}
+WIRES: dict[str, UpstreamWire] = {wire.name: wire for wire in (ChatWire(), CompletionsWire(), ResponsesWire(), MessagesWire())}
 _HINT = "Add it to engine.wires if the server speaks it."
 
 
