@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from daemon.errors import Conflict
+from daemon.experience.indexer import Indexer
 from daemon.experience.loading import Loader
 from daemon.experience.rows import Rows, clean
 from daemon.experience.writer import Items
@@ -17,9 +18,10 @@ from daemon.redact import RedactionRule
 class Admission(Items[tuple[Inference, bytes]]):
     """Inferences with their reply keys. The same id and content again: the same place; other content: `Conflict`."""
 
-    def __init__(self, rows: Rows, redaction: RedactionRule) -> None:
+    def __init__(self, rows: Rows, redaction: RedactionRule, indexer: Indexer) -> None:
         self._rows = rows
         self._redaction = redaction
+        self._indexer = indexer
 
     def write(self, connection: sqlite3.Connection, items: Sequence[tuple[Inference, bytes]]) -> list[int]:
         if self._rows.taken(connection, [inference.id for inference, _ in items]):
@@ -34,6 +36,9 @@ class Admission(Items[tuple[Inference, bytes]]):
 
     def undone(self) -> None:
         self._rows.forget()
+
+    def committed(self) -> None:
+        self._indexer.note()
 
 
 def _told(inference: Inference) -> Inference:

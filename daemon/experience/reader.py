@@ -13,23 +13,9 @@ from daemon.experience.database import open_reader, storage_errors
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, unpack
 from daemon.experience.rows import clean
+from daemon.experience.session_list import SessionList, SessionSummary
 from daemon.experience.sessions import SessionTurn, linked, turns_of
 from daemon.records import Inference, JSONObject, Report
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
-    id: str
-    scenario: str
-    title: str  # the first user's message, on one line
-    created_at: float
-    updated_at: float
-    turns: int
-    asides: int  # requests for a title, a summary, a commit message
-    reports: int
-    releases: tuple[str, ...]  # that answered, oldest first
-    last_receipt: str
-    last_sequence: int  # the cursor: pass as `before` for the next page
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +53,6 @@ class ImportedRecord:
     sequence: int
 
 
-_SUMMARY = """
-SELECT s.key, c.name, s.title, s.created_at, s.updated_at, s.turns, s.asides, s.last_sequence, s.id,
-  (SELECT id FROM records WHERE sequence = s.last_sequence),
-  (SELECT count(DISTINCT f.report) FROM inferences i JOIN report_references f ON f.target = i.sequence WHERE i.session = s.id)
-FROM sessions s JOIN scenarios c ON c.id = s.scenario
-"""
-
-
 class Reader:
     """All methods may be called from any thread; they block on the disk, so a daemon calls them in threads."""
 
@@ -83,12 +61,16 @@ class Reader:
         self._local = threading.local()
         self._lock = threading.Lock()
         self._connections: list[sqlite3.Connection] = []
+        self._lists: list[SessionList] = []
 
     def close(self) -> None:
         with self._lock:
             for connection in self._connections:
                 connection.close()
             self._connections.clear()
+            for sessions in self._lists:
+                sessions.close()
+            self._lists.clear()
         self._local = threading.local()
 
     def connection(self) -> sqlite3.Connection:
@@ -98,8 +80,10 @@ class Reader:
             connection = open_reader(self.path)
             self._local.connection = connection
             self._local.loader = Loader(connection)
+            sessions = self._local.sessions = SessionList(connection, self.path)
             with self._lock:
                 self._connections.append(connection)
+                self._lists.append(sessions)
         return connection
 
     def loader(self) -> Loader:
@@ -181,33 +165,28 @@ class Reader:
             ]
 
     def sessions(self, scenario: str | None = None, limit: int = 50, before: int | None = None, q: str = "") -> list[SessionSummary]:
-        """Newest first. `before` is the `last_sequence` of the last one seen; `q` is looked for in titles and ids."""
-        conditions, values = ["c.archived_at IS NULL"], list[str | int]()
-        if scenario is not None:
-            conditions.append("c.name = ?")
-            values.append(scenario)
-        if before is not None:
-            conditions.append("s.last_sequence < ?")
-            values.append(before)
-        if q:
-            conditions.append("(instr(lower(s.title), lower(?)) OR instr(s.key, ?))")
-            values += [q, q]
+        """Newest first. `before` is the `last_sequence` of the last one seen; with `q`, a search's words, it is the last one's `found`."""
         with storage_errors():
-            query = f"{_SUMMARY} WHERE {' AND '.join(conditions)} ORDER BY s.last_sequence DESC LIMIT ?"
-            return [self._summary(row) for row in self.connection().execute(query, (*values, limit)).fetchall()]
+            sessions = self._session_list()
+            return sessions.search(q, scenario, limit, before) if q.strip() else sessions.newest(scenario, limit, before)
+
+    def _session_list(self) -> SessionList:
+        self.connection()
+        sessions: SessionList = self._local.sessions
+        return sessions
 
     def session(self, session: str, scenario: str | None = None) -> SessionView:
         """One session with its turns. Raises `NotFound`."""
         with storage_errors():
-            query = f"{_SUMMARY} WHERE s.key = ? AND (? IS NULL OR c.name = ?) ORDER BY s.last_sequence DESC LIMIT 1"
-            row = self.connection().execute(query, (session, scenario, scenario)).fetchone()
-            if row is None:
+            found = self._session_list().one(clean(session), scenario)
+            if found is None:
                 where = f" in scenario {scenario}" if scenario else ""
                 raise NotFound(f"There is no session {session}{where}.", "`reef sessions` lists them; -s NAME takes another scenario's.")
-            inferences = self.loader().inferences("WHERE i.session = ? ORDER BY i.sequence", (row[8],))
-            reports = self.reports_by_target("i.session = ?", (row[8],))
-            placed = linked(inferences, self.observed("i.session = ?", (row[8],)))
-        return SessionView(self._summary(row), turns_of(placed, reports))
+            number, summary = found
+            inferences = self.loader().inferences("WHERE i.session = ? ORDER BY i.sequence", (number,))
+            reports = self.reports_by_target("i.session = ?", (number,))
+            placed = linked(inferences, self.observed("i.session = ?", (number,)))
+        return SessionView(summary, turns_of(placed, reports))
 
     def observed(self, where: str, values: tuple[str | int, ...]) -> dict[int, tuple[str, ...]]:
         """What the next turns said of the inferences that `where` chooses, by sequence."""
@@ -286,23 +265,3 @@ class Reader:
         with storage_errors():
             rows = self.connection().execute(f"SELECT name, created_at, archived_at, settings FROM scenarios {where} ORDER BY id", values)
             return [ScenarioFacts(row[0], row[1], row[2], object_from_json(row[3].encode())) for row in rows.fetchall()]
-
-    def _summary(self, row: tuple[str, str, str, float, float, int, int, int, int, str, int]) -> SessionSummary:
-        releases = self.connection().execute(
-            "SELECT w.text FROM inferences i JOIN words w ON w.id = i.release WHERE i.session = ? GROUP BY w.id ORDER BY min(i.sequence)",
-            (row[8],),
-        )
-        key, scenario, title, created_at, updated_at, turns, asides, last_sequence, _, receipt, reports = row
-        return SessionSummary(
-            id=key,
-            scenario=scenario,
-            title=title,
-            created_at=created_at,
-            updated_at=updated_at,
-            turns=turns,
-            asides=asides,
-            reports=reports,
-            releases=tuple(str(found[0]) for found in releases),
-            last_receipt=receipt,
-            last_sequence=last_sequence,
-        )

@@ -19,6 +19,7 @@ from daemon.errors import BadRequest, Conflict, NotFound
 from daemon.experience.admission import Admission
 from daemon.experience.database import mark, open_writer, storage_errors
 from daemon.experience.grouping import SessionMatch
+from daemon.experience.indexer import Indexer
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, pack, to_json, unpack
 from daemon.experience.placing import Placer, Recall
@@ -43,7 +44,9 @@ class Store:
         self._connection = connection
         self._rows = Rows()
         self._placer = Placer(SessionIndex(complete=_is_empty(connection)), Recall(path))
-        self._writer = Writer(connection, Admission(self._rows, redaction))
+        self._indexer = Indexer(path)
+        self._writer = Writer(connection, Admission(self._rows, redaction, self._indexer))
+        self._indexer.start()
 
     @classmethod
     def open(cls, path: Path, redaction: RedactionRule | None = None) -> Store:
@@ -62,6 +65,7 @@ class Store:
         """Write what waits, note the clean end, and let go of the file. Closing twice does nothing more."""
         if not self._writer.close():
             return
+        self._indexer.close()
         self._placer.close()
         with storage_errors():
             mark(self._connection, "closed")
@@ -71,6 +75,19 @@ class Store:
     def redaction(self) -> RedactionRule:
         """Where secrets are replaced before anything is written, and by what."""
         return self._redaction
+
+    @property
+    def index_lag(self) -> int:
+        """How many records searches do not find in the index yet."""
+        return self._indexer.lag
+
+    def catch_up(self, timeout_s: float) -> bool:
+        """Let the full-text index take up all that is stored now; False: it has not by then. A search works all the same."""
+        return self._indexer.catch_up(timeout_s)
+
+    def forget_words(self, sequences: Sequence[int], *, wipe: bool) -> None:
+        """Take records out of the full-text index; before their rows are removed. See `Indexer.forget`; blocks."""
+        self._indexer.forget(sequences, wipe=wipe)
 
     @property
     def commits(self) -> CommitMeasures:
@@ -160,6 +177,7 @@ class Store:
         def write(connection: sqlite3.Connection) -> T:
             result = function(connection)
             self._rows.forget()
+            self._placer.forget()
             return result
 
         return self._writer.submit(write)

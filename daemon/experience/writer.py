@@ -40,6 +40,10 @@ class Items(ABC, Generic[I]):
     def undone(self) -> None:
         """Rows that were written are gone again: forget their ids."""
 
+    @abstractmethod
+    def committed(self) -> None:
+        """What was written is on disk."""
+
 
 class _Job(Generic[T]):
     __slots__ = ("function", "future", "result")
@@ -171,6 +175,7 @@ class Writer(Generic[I]):
         for job in jobs:
             if not job.future.done():
                 job.resolve()
+        self._items.committed()
 
     def _write(self, jobs: list[_Job[object] | _ItemJob[I]]) -> None:
         """Neighbours of one kind: items together, if that goes; all else one by one."""

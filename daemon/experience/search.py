@@ -1,0 +1,113 @@
+"""Searching: the newest turns and reports first, grouped into their sessions."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from daemon.experience.search_file import (
+    Document,
+    add,
+    document,
+    fact,
+    index_path,
+    next_documents,
+    open_index_to_read,
+    scope_of,
+)
+from daemon.experience.search_text import TOKENIZER, Query
+
+_STEP = 500
+_MOST_HITS = 20_000  # that are looked at, for one page
+_MOST_TAIL = 300  # newest records that the index has not reached, searched here
+_SESSIONS_OF = """
+SELECT h.value, coalesce(i.session, t.session) FROM json_each(?) h LEFT JOIN inferences i ON i.sequence = h.value
+LEFT JOIN report_references f ON f.report = h.value LEFT JOIN inferences t ON t.sequence = f.target
+WHERE coalesce(i.session, t.session) IS NOT NULL ORDER BY h.value DESC
+"""
+
+
+class Search:
+    """Of one thread: it holds a connection to the index."""
+
+    def __init__(self, database: sqlite3.Connection, path: Path) -> None:
+        """
+        Args:
+            database: of the records, for reading.
+            path: its file's; the index lies beside it.
+        """
+        self._database = database
+        self._path = index_path(path)
+        self._index: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def sessions(self, query: Query, scenario: int | None, limit: int, before: int | None) -> list[tuple[int, int]]:
+        """Sessions with their newest hit, newest first, as (row, sequence of the hit). `before`: only those whose newest hit is older."""
+        if not query.phrases or limit < 1:
+            return []
+        expression = query.expression(None if scenario is None else scope_of(scenario))
+        found: dict[int, int] = {}
+        seen: set[int] = set()
+        hits = itertools.islice(self._hits(expression), _MOST_HITS)
+        while len(found) < limit and (step := list(itertools.islice(hits, _STEP))):
+            for sequence, session in self._database.execute(_SESSIONS_OF, (json.dumps(step),)):
+                if session not in seen:
+                    seen.add(session)
+                    if before is None or sequence < before:
+                        found[session] = sequence
+        return list(found.items())[:limit]
+
+    def snippet(self, query: Query, sequence: int) -> str:
+        """One line of what was found."""
+        found = document(self._database, sequence, self._floor(sequence))
+        return query.snippet(found.text) if found is not None else ""
+
+    def _hits(self, expression: str) -> Iterator[int]:
+        """Sequences, newest first: what the index has not reached, then the index."""
+        index = self._open()
+        reached, highest = (0, 0) if index is None else (fact(index, "sequence"), fact(index, "highest"))
+        yield from self._tail(expression, reached, highest)
+        if index is not None:
+            for (sequence,) in index.execute("SELECT rowid FROM turns WHERE turns MATCH ? ORDER BY rowid DESC", (expression,)):
+                yield sequence
+
+    def _tail(self, expression: str, reached: int, highest: int) -> Sequence[int]:
+        last = self._database.execute("SELECT coalesce(max(sequence), 0) FROM records").fetchone()[0]
+        if last <= reached:
+            return ()
+        documents, _ = next_documents(self._database, max(reached, last - _MOST_TAIL), highest, _MOST_TAIL)
+        return _matching(documents, expression)
+
+    def _floor(self, sequence: int) -> int:
+        """From which message on a record's text is its own; for what is not indexed yet, about the last two messages."""
+        index = self._open()
+        row = None if index is None else index.execute("SELECT floor FROM documents WHERE sequence = ?", (sequence,)).fetchone()
+        if row is not None:
+            return int(row[0])
+        leaf = self._database.execute("SELECT prompt FROM inferences WHERE sequence = ?", (sequence,)).fetchone()
+        return 0 if leaf is None or leaf[0] is None else int(leaf[0]) - 1
+
+    def _open(self) -> sqlite3.Connection | None:
+        if self._index is None:
+            self._index = open_index_to_read(self._path)
+        return self._index
+
+
+def _matching(documents: Sequence[Document], expression: str) -> list[int]:
+    """Asked of an index of their own, so that the same words match as in the large one."""
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        memory.execute(f"CREATE VIRTUAL TABLE turns USING fts5(scope, text, content='', columnsize=0, tokenize='{TOKENIZER}')")
+        memory.execute("CREATE TABLE documents (sequence INTEGER PRIMARY KEY, floor INTEGER NOT NULL)")
+        add(memory, documents)
+        rows = memory.execute("SELECT rowid FROM turns WHERE turns MATCH ? ORDER BY rowid DESC", (expression,))
+        return [int(sequence) for (sequence,) in rows]
+    finally:
+        memory.close()
