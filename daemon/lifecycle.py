@@ -22,7 +22,7 @@ from daemon.evolution.schedule import Scheduler
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.security import Names
 from daemon.instance import Instance
-from daemon.listener import Server, bind, make_server
+from daemon.listener import Server, bind, make_server, raise_file_limit
 from daemon.paths import Home
 from daemon.services import Services
 from daemon.serving.serving import sweep_forever
@@ -41,6 +41,7 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
     """
     with Instance(home) as instance:
         logs.set_up(home)
+        raise_file_limit()
         source = ConfigSource(home, serve_file, env, overrides, Path.cwd())
         loaded = source.load()
         server_config = loaded.config.server

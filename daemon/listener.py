@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import resource
 import socket
+import sys
 from collections.abc import Iterator
 
 import uvicorn
@@ -20,6 +22,11 @@ _DRAIN_S = 15
 HEAD_LIMIT_BYTES = 128 << 10
 """Request line and headers. The middleware refuses less than that with a sentence; this bounds what is read before it can."""
 HEAD_TIMEOUT_S = 30.0
+STALLED_S = 120.0
+"""A client that takes nothing of its answer for so long is given up: what it was to read would be kept for ever."""
+CONNECTION_LIMIT = 1024
+_FILES = 8192
+_KEEP_ALIVE_PROBE_S = 60
 
 
 def bind(config: ServerConfig) -> socket.socket:
@@ -47,16 +54,31 @@ def bind(config: ServerConfig) -> socket.socket:
     return listener
 
 
+def raise_file_limit() -> None:
+    """Each connection is an open file, and many systems start a process with 1024: as many more as it may have, within reason."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # some systems have a lower bound of their own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 class BoundedHttp(HttpToolsProtocol):
     """uvicorn's HTTP/1.1, which by itself lets a client send headers without end, or never finish them: no token is asked for by then."""
 
     _reading_head = True
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
+    _stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
         super().connection_made(transport)
         self._answering: list[RequestResponseCycle] = []  # requests after which the client has sent another without waiting
+        _probe_if_idle(transport)
+        if len(self.connections) > CONNECTION_LIMIT:
+            transport.write(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            transport.close()
+            return
         self._begin_head()
 
     def data_received(self, data: bytes) -> None:
@@ -65,6 +87,19 @@ class BoundedHttp(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_LIMIT_BYTES:
                 self._refuse("431 Request Header Fields Too Large")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._reading_head:  # else it is a trailer: nobody here asks for one, and there could be any number
+            super().on_header(name, value)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._stall_timer is None:
+            self._stall_timer = self.loop.call_later(STALLED_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget_stall()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -79,11 +114,17 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
+        self._forget_stall()
         self.pipeline.clear()  # nobody waits for these answers any more
         for cycle in self._answering:
             cycle.disconnected = True
             cycle.message_event.set()
         super().connection_lost(exc)
+
+    def _forget_stall(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
 
     def _begin_head(self) -> None:
         self._reading_head, self._head_bytes = True, 0
@@ -102,6 +143,19 @@ class BoundedHttp(HttpToolsProtocol):
         if self.cycle is None or self.cycle.response_complete:  # else the answer to the request before is on its way
             self.transport.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
         self.transport.close()
+
+
+def _probe_if_idle(transport: asyncio.Transport) -> None:
+    """Let the kernel notice a client that is gone without a word, as after a power cut or a pulled cable."""
+    found = transport.get_extra_info("socket")
+    if found is None:
+        return
+    with contextlib.suppress(OSError):  # it has closed already
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if sys.platform == "linux":
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_PROBE_S)
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
 
 
 class Server(uvicorn.Server):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -15,7 +17,12 @@ from daemon.gateway.errors import UnsupportedMediaType
 from daemon.gateway.security import BODY_LIMIT_BYTES
 from daemon.records import JSON, JSONObject
 
-_CHUNK_TIMEOUT_S = 30.0
+T = TypeVar("T")
+
+CHUNK_TIMEOUT_S = 30.0
+START_S = 60.0
+SLOWEST_BYTES_S = 16 << 10
+"""A body must come at least this fast after its first minute: a byte now and then would hold a connection for days."""
 _PARSE_IN_THREAD_BYTES = 256 << 10
 _MAX_BRACKETS = 500_000  # those in texts count too: a prompt with more fits no model
 _MAX_COMMAS = 4_000_000
@@ -28,6 +35,10 @@ class ClientGone(BadRequest):
     """The client hung up while it was sending; nobody reads the answer."""
 
     code = "client_gone"
+
+
+class TooSlow(BadRequest):
+    status, code = 408, "request_timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,11 @@ async def read_body(request: Request, limit_bytes: int = BODY_LIMIT_BYTES) -> Bo
     if not isinstance(value, dict):
         raise BadRequest("The body must be a JSON object.")
     return Body(data, value)
+
+
+async def parsed(body: Body, parse: Callable[[JSONObject], T]) -> T:
+    """What `parse` makes of the body: in a thread where the body is long, for a wire's parser looks at each message."""
+    return await asyncio.to_thread(parse, body.value) if len(body.data) > _PARSE_IN_THREAD_BYTES else parse(body.value)
 
 
 class _Held:
@@ -100,19 +116,23 @@ async def _read(request: Request, limit_bytes: int, held: _Held) -> bytes:
     if encoding not in ("identity", "gzip", ""):
         raise UnsupportedMediaType(f"The content encoding {encoding!r} is not supported.", "Send the body plain or as gzip.")
     decoder = zlib.decompressobj(_GZIP_WBITS) if encoding == "gzip" else None
-    parts = bytearray()
+    parts, sent = bytearray(), 0
     clock = asyncio.get_running_loop().time
+    begun = clock()
     try:
-        async with asyncio.timeout(_CHUNK_TIMEOUT_S) as deadline:
+        async with asyncio.timeout(CHUNK_TIMEOUT_S) as deadline:
             async for chunk in request.stream():
-                deadline.reschedule(clock() + _CHUNK_TIMEOUT_S)
+                sent += len(chunk)  # what is taken in and gives nothing, as a gzip header without end, counts too
+                deadline.reschedule(min(clock() + CHUNK_TIMEOUT_S, begun + START_S + sent / SLOWEST_BYTES_S))
                 piece = chunk if decoder is None else decoder.decompress(chunk, limit_bytes + 1 - len(parts))
+                if decoder is not None and decoder.unused_data:
+                    raise BadRequest("The body goes on after its gzip data has ended.", "Send it as one gzip member.")
                 held.add(len(piece))
                 parts += piece
-                if len(parts) > limit_bytes or (decoder is not None and decoder.unconsumed_tail):
+                if max(len(parts), sent) > limit_bytes or (decoder is not None and decoder.unconsumed_tail):
                     raise TooLarge(f"The body is larger than {limit_bytes / (1 << 20):g} MiB.")
     except TimeoutError as error:
-        raise BadRequest(f"The body was not sent within {_CHUNK_TIMEOUT_S:g} s.") from error
+        raise TooSlow("The body came too slowly.", f"Send each part within {CHUNK_TIMEOUT_S:g} s.") from error
     except ClientDisconnect as error:
         raise ClientGone("The client hung up.") from error
     except zlib.error as error:

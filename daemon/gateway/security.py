@@ -19,6 +19,7 @@ from daemon.tokens import Caller, Role, Tokens
 BODY_LIMIT_BYTES = 64 << 20
 _HEADER_LIMIT = 100
 _HEADER_LIMIT_BYTES = 64 << 10
+_URL_LIMIT_BYTES = 8 << 10
 _OPEN_PATH = "/healthz"
 _CALLER = "reef.caller"
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
@@ -65,6 +66,14 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
+class URLTooLong(ReefError):
+    status, code = 414, "url_too_long"
+
+
+class TooManyHeaders(ReefError):
+    status, code = 431, "headers_too_large"
+
+
 class Security:
     """ASGI middleware; outermost, so that nothing below it sees a request that it refused."""
 
@@ -87,7 +96,9 @@ class Security:
         headers = request.headers
         raw = request.scope["headers"]
         if len(raw) > _HEADER_LIMIT or sum(len(name) + len(value) for name, value in raw) > _HEADER_LIMIT_BYTES:
-            raise TooLarge(f"The request has more than {_HEADER_LIMIT} headers or {_HEADER_LIMIT_BYTES >> 10} KiB of them.")
+            raise TooManyHeaders(f"The request has more than {_HEADER_LIMIT} headers or {_HEADER_LIMIT_BYTES >> 10} KiB of them.")
+        if len(request.scope["raw_path"]) + len(request.scope["query_string"]) > _URL_LIMIT_BYTES:
+            raise URLTooLong(f"The request's address is longer than {_URL_LIMIT_BYTES >> 10} KiB.", "Send long values in the body.")
         if len(headers.getlist("host")) > 1:
             raise BadRequest("The request names its host twice.")
         self._names.check(headers.get("host"), *headers.getlist("origin"))
