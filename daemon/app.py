@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 
 from daemon.api import routes as api_routes
 from daemon.errors import ReefError
+from daemon.gateway.direct import Direct
 from daemon.gateway.errors import on_bug, on_http_error, on_reef_error
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.observing import Observing
@@ -30,7 +31,7 @@ def build_app(services: Services, gateway: Gateway, names: Names) -> ASGIApp:
         routes=routes,
         exception_handlers={ReefError: on_reef_error, HTTPException: on_http_error, Exception: on_bug},
     )
-    return Observing(Security(app, tokens=services.tokens, names=names), routes, services.measures)
+    return Observing(Security(Direct(app, routes), tokens=services.tokens, names=names), routes, services.measures)
 
 
 def all_routes(services: Services, gateway: Gateway) -> list[Route]:

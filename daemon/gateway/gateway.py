@@ -21,6 +21,8 @@ from daemon.gateway.body import Body
 from daemon.gateway.call import Call, Place, Sent
 from daemon.gateway.choices import Starter, said_of
 from daemon.gateway.exchange import Exchange, Recorder
+from daemon.gateway.heads import headers_of
+from daemon.gateway.landing import Landing
 from daemon.gateway.passing import passed_on
 from daemon.gateway.secrets import without_secrets
 from daemon.gateway.steps import Steps
@@ -43,6 +45,7 @@ class StoreRecorder(Recorder):
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._landing = Landing()
 
     async def record(self, inference: Inference) -> None:
         store = self._services.store
@@ -52,7 +55,7 @@ class StoreRecorder(Recorder):
         else:
             future = store.append(inference)
         failpoint("admission.queued")
-        await asyncio.wrap_future(future)
+        await self._landing.wait(future)
         note_record(inference)
 
 
@@ -80,7 +83,8 @@ class Gateway(Starter):
         """`call` with what the client sent, for an engine that speaks the wire. `headers`: names of those that the wire needs."""
         if call.wire not in self._services.engine.wires:
             return call
-        kept = {name: value for name in headers if (value := request.headers.get(name)) is not None}
+        known = headers_of(request.scope)
+        kept = {name: known[name] for name in headers if name in known}
         return replace(call, sent=Sent(body.data, body.value, kept))
 
     async def place(self, call: Call, request: Request) -> Place:
@@ -94,7 +98,7 @@ class Gateway(Starter):
         """
         failpoint("admission.request-read")
         scenario = await self._admit(call, request)
-        explicit = identify(dict(request.headers), call.request)
+        explicit = identify(headers_of(request.scope), call.request)
         resolve = self._services.store.resolve_session
         if is_long(call.messages):
             match = await asyncio.to_thread(resolve, scenario, explicit, call.messages, call.request)
@@ -111,7 +115,7 @@ class Gateway(Starter):
         scenario = ""
         for call in calls:
             scenario = await self._admit(call, request)
-        session = identify(dict(request.headers), calls[0].request) or time.strftime("completions-%Y%m%d-%H", time.gmtime())
+        session = identify(headers_of(request.scope), calls[0].request) or time.strftime("completions-%Y%m%d-%H", time.gmtime())
         return Place(scenario, SessionMatch(session, False, kind=TurnKind.ASIDE), _tags(request))
 
     async def start(self, call: Call, place: Place, steps: Steps, index: int) -> Exchange:
@@ -203,7 +207,7 @@ class Gateway(Starter):
             raise Busy(f"{MAX_IN_FLIGHT} requests are being answered already.", "Try again in a moment.", retry_after_s=2)
 
     def _check_binding(self, scenario: str, request: Request) -> None:
-        wanted = request.headers.get("x-reef-release-id")
+        wanted = headers_of(request.scope).get("x-reef-release-id")
         head = self._services.serving.head(scenario)
         if not wanted or (head is not None and wanted == head.release_id):
             return
@@ -241,7 +245,6 @@ def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: 
         )
         draft = Inference(  # the record, as far as it is known before the reply
             id=place.receipt_of(index),
-            lineage=place.lineage(index),
             scenario=place.scenario,
             session=place.session,
             created_at=time.time(),
@@ -254,6 +257,7 @@ def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: 
             reply={},
             finish_reason="",
             kind=place.match.kind,
+            lineage=place.lineage(index),
             sampling=sampling,
             request=call.request,
             tags=place.tags,
@@ -267,12 +271,12 @@ def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: 
 def scenario_of(request: Request) -> str:
     """The scenario that a request names in its path or its header; else the default one."""
     named = request.path_params.get("scenario")
-    return str(named) if named else request.headers.get("x-reef-scenario", "").strip() or DEFAULT_SCENARIO
+    return str(named) if named else headers_of(request.scope).get("x-reef-scenario", "").strip() or DEFAULT_SCENARIO
 
 
 def _tags(request: Request) -> dict[str, str]:
     return {
         name.removeprefix(_TAG): value[:_MAX_TAG_CHARACTERS]
-        for name, value in request.headers.items()
+        for name, value in headers_of(request.scope).items()
         if name.startswith(_TAG) and name != f"{_TAG}session"
     }

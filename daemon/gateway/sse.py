@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from typing import TypeVar
 
 from starlette.types import Receive, Scope, Send
@@ -17,6 +17,7 @@ from daemon.records import JSONObject
 T = TypeVar("T")
 
 KEEP_ALIVE_S = 5.0
+_UNWATCHED_S = 0.02  # a hang-up may be noticed so much later
 KEEP_ALIVE = b": keep-alive\n\n"
 DONE = b"data: [DONE]\n\n"
 
@@ -46,16 +47,12 @@ class EventStream:
         self._headers = [(name.encode(), value.encode()) for name, value in {**own, **(headers or {})}.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        writer = asyncio.create_task(self._write(send))
         watcher = asyncio.create_task(hang_up(receive))
+        watcher.add_done_callback(lambda _: self._frames.abort())
         try:
-            await asyncio.wait({writer, watcher}, return_when=asyncio.FIRST_COMPLETED)
-            if not writer.done():
-                self._frames.abort()
-            await writer
+            await self._write(send)
         finally:
             watcher.cancel()
-            writer.cancel()
             self._frames.abort()  # harmless at the end; else the server is stopping, or writing has failed
 
     async def _write(self, send: Send) -> None:
@@ -74,19 +71,51 @@ async def hang_up(receive: Receive) -> None:
             return
 
 
-async def unless_hung_up(receive: Receive, work: Coroutine[object, None, T]) -> T:
-    """What `work` gives; it is cancelled when the client hangs up first.
+async def unless_hung_up(receive: Receive, work: Awaitable[T]) -> T:
+    """What `work` gives; it is cancelled when the client hangs up first. Most work is done before the client is watched at all.
 
     Raises:
         ClientGone: it has.
     """
-    working = asyncio.create_task(work)
-    watcher = asyncio.create_task(hang_up(receive))
+    watch = _Watch(receive)
     try:
-        await asyncio.wait({working, watcher}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientGone("The client hung up.")
-        return working.result()
+        return await work
+    except asyncio.CancelledError:
+        if watch.interrupted():
+            raise ClientGone("The client hung up.") from None
+        raise
     finally:
-        watcher.cancel()
-        working.cancel()
+        watch.end()
+
+
+class _Watch:
+    """Cancels the running task once the client has hung up."""
+
+    def __init__(self, receive: Receive) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("there is no task to watch for")
+        self._task = task
+        self._before = task.cancelling()
+        self._receive = receive
+        self._gone = False
+        self._watcher: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_UNWATCHED_S, self._begin)
+
+    def interrupted(self) -> bool:
+        """Whether the cancellation that has just arrived is ours alone."""
+        return self._gone and self._task.uncancel() <= self._before
+
+    def end(self) -> None:
+        self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.remove_done_callback(self._left)
+            self._watcher.cancel()
+
+    def _begin(self) -> None:
+        self._watcher = asyncio.create_task(hang_up(self._receive))
+        self._watcher.add_done_callback(self._left)
+
+    def _left(self, watcher: asyncio.Task[None]) -> None:
+        self._gone = True
+        self._task.cancel()
