@@ -137,7 +137,7 @@ class Placer:
         turns = None if self._index.complete else self._recall.turns(scenario, session)
         if turns is None:
             return False
-        self._index.restore(scenario, session, Known(last=turns[-1][0] if turns else ""), turns)
+        self._index.restore(scenario, session, Known(None, *turns[-1][:2]) if turns else Known(), turns)
         return True
 
     def _facts(self, scenario: str, session: str, messages: Sequence[Message], request: JSONObject) -> SessionFacts | None:

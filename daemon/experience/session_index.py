@@ -69,6 +69,7 @@ class Known:
 
     facts: SessionFacts | None = None  # of its latest turn; None: not read yet, or there is none
     last: str = ""  # the latest turn's receipt
+    end: bytes = b""  # the key of the conversation that ends in its reply
     summary: str = ""  # a piece of the latest summary that was made for it
 
 
@@ -108,7 +109,7 @@ class SessionIndex:
                 self._first.put((scenario, keys[-1]), _First(session, inference.status is not Status.OK, inference.created_at))
             known = self._sessions.get((scenario, session), Known())
             if turn:
-                known = replace(known, facts=facts, last=inference.id)
+                known = replace(known, facts=facts, last=inference.id, end=key)
             elif is_summary(inference.messages):
                 known = replace(known, summary=_piece(text_of(inference.reply.get("content"))))
             self._sessions.put((scenario, session), known)
@@ -177,13 +178,15 @@ class SessionIndex:
                     return self._follow(scenario, session, messages, keys, place, point)
             known = self._sessions.get((scenario, session))
             later = self._latest_call(scenario, session, messages, 0)
-        if known is None or not known.last:
-            return Lineage(Step.BEGIN, keys=keys)
-        texts = beginning(messages)
-        summarised = bool(known.summary) and any(known.summary in text for text in texts)
-        if summarised or later or begins_with_summary(texts):
+            if known is None or not known.last:
+                return Lineage(Step.BEGIN, keys=keys)
+            texts = beginning(messages)
+            summarised = bool(known.summary) and any(known.summary in text for text in texts)
+            if not (summarised or later or begins_with_summary(texts)):
+                return Lineage(Step.BEGIN, keys=keys)
+            if later in ("", known.last) and (end := self._points.get((scenario, session, known.end))):
+                end.taken_by = end.taken_by or keys[-1]
             return Lineage(Step.COMPACTION, later or known.last, keys)
-        return Lineage(Step.BEGIN, keys=keys)
 
     def _follow(
         self, scenario: str, session: str, messages: Sequence[Message], keys: tuple[bytes, ...], place: int, point: _Point
