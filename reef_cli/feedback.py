@@ -1,58 +1,81 @@
-"""What `reef good` and `reef bad` share: which reply is meant, and the report."""
+"""What `reef good` and `reef bad` share: which reply or session is meant, and the report."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
 
 from daemon.errors import BadRequest, NotFound
 from reef_cli import output
 from reef_cli.client import Client, scenario_path
 
 if TYPE_CHECKING:
-    from daemon.records import JSONObject
+    from daemon.records import JSON, JSONObject
+
+Words: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[RECEIPT] [NOTE]", help="Which reply, by default the latest, and a note in your own words.")
+]
+Last: TypeAlias = Annotated[bool, typer.Option("--last", help="The scenario's latest reply, without asking.")]
+Session: TypeAlias = Annotated[
+    str, typer.Option("--session", metavar="ID", help="Instead of one reply all of a session that have no score of their own.")
+]
 
 
-def send(score: float, words: list[str], last: bool, scenario: str, correction: str | None, as_json: bool) -> None:
-    """Report on one reply.
+def send(score: float, words: list[str], last: bool, session: str, scenario: str, correction: str | None, as_json: bool) -> None:
+    """Report on one reply, or on a session.
 
     Raises:
-        BadRequest: neither a receipt nor --last was given.
+        BadRequest: a receipt and a session, or a correction for a session.
+        NotFound: there is no reply yet.
     """
-    receipt, note = _understand(words, last)
+    receipt, note = _understand(words)
+    if session and (receipt or last or correction):
+        raise BadRequest("A session is judged as a whole.", "Leave out the receipt, --last and --correction, or leave out --session.")
     client = Client()
-    if receipt is None:
-        receipt = _latest(client, scenario)
+    body: JSONObject = {"score": score}
+    if session:
+        body["session"] = session
+    else:
+        receipt = receipt or _latest(client, scenario, ask=not last)
+        body["references"] = [receipt]
     feedback: JSONObject = {}
     if note:
         feedback["note"] = note
     if correction:
         feedback["correction"] = correction
-    body: JSONObject = {"score": score, "references": [receipt]}
     if feedback:
         body["feedback"] = feedback
     answer = client.post("/reef/report", body, scenario)
+    references: JSON = answer.get("references") if session else [receipt]
     if as_json:
-        output.print_json({**answer, "references": [receipt]})
-    else:
-        print(f"Noted for {receipt}: {'good' if score > 0 else 'bad'}{', with a correction' if correction else ''}.")
+        output.print_json({**answer, "references": references})
+        return
+    judged = f"{'good' if score > 0 else 'bad'}{', with a correction' if correction else ''}"
+    count = len(references) if isinstance(references, list) else 0
+    print(f"Noted for {f'{count} of the session {session}' if session else receipt}: {judged}.")
 
 
-def _understand(words: list[str], last: bool) -> tuple[str | None, str]:
-    if last:
-        return None, " ".join(words)
-    if not words or not words[0].startswith("rec_"):
-        raise BadRequest("Which reply is meant?", "Give its receipt (rec_…, see `reef session ID`), or --last for the latest one.")
-    return words[0], " ".join(words[1:])
+def _understand(words: list[str]) -> tuple[str, str]:
+    """The receipt, if the first word is one, and the note."""
+    if words and words[0].startswith("rec_"):
+        return words[0], " ".join(words[1:])
+    return "", " ".join(words)
 
 
-def _latest(client: Client, scenario: str) -> str:
+def _latest(client: Client, scenario: str, *, ask: bool) -> str:
+    """The scenario's latest reply; a person is shown what it says, and asked, where one looks on."""
     sessions = output.rows(client.get(scenario_path(scenario, "sessions"), {"limit": 1}), "sessions")
-    receipt = sessions[0].get("last_receipt") if sessions else None
-    if isinstance(receipt, str) and receipt:
-        return receipt
-    if sessions:
-        detail = client.get(scenario_path(scenario, "sessions", output.text(sessions[0].get("id"))))
-        receipts = [turn.get("receipt") for turn in output.rows(detail, "turns")]
-        if receipts and isinstance(receipts[-1], str):
-            return receipts[-1]
-    raise NotFound(f"The scenario '{scenario}' has no reply yet.", "Name another with --scenario; `reef status` lists them.")
+    if not sessions:
+        raise NotFound(f"The scenario '{scenario}' has no reply yet.", "Name another with --scenario; `reef status` lists them.")
+    receipt = sessions[0].get("last_receipt")
+    if not isinstance(receipt, str) or not receipt:
+        raise NotFound(f"The scenario '{scenario}' has no reply yet.", "`reef sessions` lists its sessions.")
+    if ask:
+        record = output.part(client.get(scenario_path(scenario, "records", receipt)), "payload")
+        said = output.printable(output.shorten(output.text(output.part(record, "reply").get("content"), "(a tool call)"), 100))
+        print(f"{receipt}, {output.age(record.get('created_at'))}: {said}", file=sys.stderr)
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            typer.confirm("This reply?", default=True, abort=True, err=True)
+    return receipt

@@ -7,6 +7,7 @@ Its function's docstring continues this sentence: details, then examples.
 from __future__ import annotations
 
 import importlib
+import keyword
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,10 +19,11 @@ class Verb:
     sentence: str
 
     def load(self) -> Callable[..., None]:
-        """Import the verb's file and return its function."""
-        function = vars(importlib.import_module(f"reef_cli.commands.{self.name}"))[self.name]
+        """Import the verb's file and return its function. Both end in an underscore where Python has the word for itself."""
+        name = f"{self.name}_" if keyword.iskeyword(self.name) else self.name
+        function = vars(importlib.import_module(f"reef_cli.commands.{name}"))[name]
         if not callable(function):
-            raise TypeError(f"reef_cli.commands.{self.name} has no function {self.name}")
+            raise TypeError(f"reef_cli.commands.{name} has no function {name}")
         return function  # type: ignore[no-any-return]  # typer reads its signature
 
 
@@ -41,8 +43,10 @@ VERBS = (
     Verb("config", DAEMON, "Show the settings and where each comes from, or check them."),
     Verb("sessions", FEEDBACK, "List the recorded sessions, newest first."),
     Verb("session", FEEDBACK, "Show one session, turn by turn."),
-    Verb("good", FEEDBACK, "Say that a reply was good."),
-    Verb("bad", FEEDBACK, "Say that a reply was bad, and how it should have been."),
+    Verb("good", FEEDBACK, "Say that a reply, or a whole session, was good."),
+    Verb("bad", FEEDBACK, "Say that a reply was bad, and how it should have been, or that a whole session was."),
+    Verb("import", FEEDBACK, "Take in conversations that were held elsewhere, or the history of a git repository."),
+    Verb("train", LEARN, "Tell the scenario's recipe in words what to learn."),
     Verb("evolve", LEARN, "Run a recipe now and follow it."),
     Verb("runs", LEARN, "List the runs, show one, or cancel one."),
     Verb("releases", RELEASES, "List the releases, newest first, with what changed in each."),

@@ -1,4 +1,4 @@
-"""`reef bad`: feedback on a reply, with a correction where there is one."""
+"""`reef bad`: feedback on a reply, with a correction where there is one, or on a session."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from reef_cli.commands.good import Last, Words
-from reef_cli.feedback import send
+from reef_cli.feedback import Last, Session, Words, send
 from reef_cli.options import AsJSON, Scenario
 
 
@@ -17,6 +16,7 @@ def bad(
     correction: Annotated[
         str, typer.Option("--correction", metavar="TEXT", help="The reply as it should have been; recipes learn it.")
     ] = "",
+    session: Session = "",
     scenario: Scenario = "default",
     as_json: AsJSON = False,
 ) -> None:
@@ -24,7 +24,8 @@ def bad(
 
     \b
     Examples:
-      reef bad --last "too long"
+      reef bad "too long"
       reef bad --last --correction "fix(cache): release entries on eviction"
+      reef bad --session ses_0ne6… "never ran the tests"
     """
-    send(-1.0, words or [], last, scenario, correction or None, as_json)
+    send(-1.0, words or [], last, session, scenario, correction or None, as_json)

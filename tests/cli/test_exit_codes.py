@@ -64,7 +64,7 @@ def test_ctrl_c_is_130(capsys) -> None:
         (["status"], "No daemon runs", "reef init, then reef up"),
         (["logs"], "There is no log yet", "reef up"),
         (["serve", "-c", "nothing.yaml"], "There is no file", "serve.yaml"),
-        (["good"], "Which reply is meant?", "--last"),
+        (["good", "rec_1", "--session", "ses_1"], "judged as a whole", "--session"),
         (["runs", "--cancel"], "Which run is meant?", "reef runs RUN --cancel"),
         (["init", "--engine", "gpt"], "no engine that Reef knows", "embedded"),
         (["init", "--engine", "http://127.0.0.1:1/v1"], "needs the model's name", "--model NAME"),
