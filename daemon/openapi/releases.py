@@ -1,0 +1,170 @@
+"""Releases, the harness, runs, models and the daemon's state."""
+
+from __future__ import annotations
+
+from daemon.openapi.operation import Operation
+from daemon.openapi.schema import ANY, BOOLEAN, INTEGER, NUMBER, OBJECT, TEXT, array, integer, nullable, obj, optionals, ref, text
+from daemon.records import JSONObject
+
+_SCENARIO = "/reef/scenarios/{scenario}"
+_MOVE = obj({"release_id": text(20, least=1)}, {"expected_head": nullable(TEXT)})
+_IN_SCENARIO: dict[str, JSONObject] = {"x-reef-scenario": {**text(100), "description": "The default one otherwise."}}
+_MOVING = (404, 409, 422, 429, 503)
+
+_RELEASES = (
+    Operation(
+        "GET",
+        f"{_SCENARIO}/releases",
+        "Newest first: the chain, and what is held or was rejected.",
+        "Releases",
+        {200: obj({"releases": array(ref("Release"))})},
+        query={"limit": integer(1, 1000)},
+    ),
+    Operation(
+        "GET",
+        f"{_SCENARIO}/releases/{{release}}",
+        "Everything that pins a release; `head` is the one that serves.",
+        "Releases",
+        {200: ref("Release")},
+    ),
+    Operation(
+        "GET",
+        f"{_SCENARIO}/releases/{{before}}/diff/{{after}}",
+        "Two releases side by side.",
+        "Releases",
+        {200: OBJECT},
+        errors=(422,),
+    ),
+    Operation(
+        "POST", f"{_SCENARIO}/promote", "Let a held candidate serve.", "Releases", {200: ref("Release")}, _MOVE, errors=_MOVING, owner=True
+    ),
+    Operation(
+        "POST",
+        f"{_SCENARIO}/rollback",
+        "Serve an earlier release again.",
+        "Releases",
+        {200: ref("Release")},
+        _MOVE,
+        errors=_MOVING,
+        owner=True,
+    ),
+    Operation(
+        "POST",
+        f"{_SCENARIO}/undo",
+        "Revert the last operation.",
+        "Releases",
+        {200: ref("Release")},
+        obj({}, {"expected_head": nullable(TEXT)}),
+        errors=_MOVING,
+        owner=True,
+    ),
+)
+
+_HARNESS = (
+    Operation(
+        "GET",
+        "/reef/harness",
+        "The files of the head, or of `release_id`.",
+        "Harness",
+        {
+            200: obj(
+                {"release_id": TEXT, "content_id": TEXT, "parent_release_id": nullable(TEXT), "files": OBJECT},
+                {"evaluation": nullable(OBJECT)},
+            )
+        },
+        query={"release_id": TEXT, "version": TEXT},
+        headers=_IN_SCENARIO,
+        errors=(404,),
+    ),
+    Operation(
+        "GET",
+        "/reef/harness/versions",
+        "The catalogue, as reef-client asks for it.",
+        "Harness",
+        {200: obj({"versions": array(OBJECT)})},
+        headers=_IN_SCENARIO,
+        errors=(404,),
+    ),
+    Operation("GET", "/reef/harness/adapters", "Which agents can be installed.", "Harness", {200: obj({"adapters": array(TEXT)})}),
+    Operation(
+        "GET",
+        "/reef/harness/releases",
+        "The catalogue, oldest first.",
+        "Harness",
+        {200: obj({"releases": array(ref("Release"))})},
+        headers=_IN_SCENARIO,
+        errors=(404,),
+    ),
+)
+
+_RUNS = (
+    Operation(
+        "POST",
+        f"{_SCENARIO}/runs",
+        "Start a recipe now.",
+        "Runs",
+        {201: ref("Run")},
+        obj({}, optionals({"recipe": text(500), "settings": OBJECT, "dry_run": BOOLEAN, "seed": integer(0, 2**31 - 1)})),
+        errors=(404, 409, 422, 429, 503),
+        owner=True,
+    ),
+    Operation(
+        "GET", f"{_SCENARIO}/runs", "Newest first.", "Runs", {200: obj({"runs": array(ref("Run"))})}, query={"limit": integer(1, 200)}
+    ),
+    Operation("GET", f"{_SCENARIO}/runs/{{run}}", "One run.", "Runs", {200: ref("Run")}),
+    Operation("DELETE", f"{_SCENARIO}/runs/{{run}}", "Cancel it.", "Runs", {200: ref("Run")}, errors=(409,), owner=True),
+    Operation(
+        "GET",
+        f"{_SCENARIO}/runs/{{run}}/events",
+        "Follow a run by server-sent events; `id` is the cursor.",
+        "Runs",
+        {200: TEXT},
+        query={"after": integer(0, (1 << 63) - 1)},
+        headers={"last-event-id": {"type": "string", "pattern": "^[0-9]{1,19}$"}},
+        media="text/event-stream",
+    ),
+)
+
+_STATE = (
+    Operation(
+        "GET",
+        "/reef/status",
+        "What serves, what learns, what is queued, what failed.",
+        "State",
+        {
+            200: obj(
+                {
+                    "version": TEXT,
+                    "pid": INTEGER,
+                    "started_at": NUMBER,
+                    "engine": obj({"kind": TEXT, "state": TEXT, "model": TEXT, "context_tokens": INTEGER}),
+                    "in_flight": INTEGER,
+                    "scenarios": array(OBJECT),
+                    "disk": OBJECT,
+                    "warnings": array(TEXT),
+                }
+            )
+        },
+    ),
+    Operation("GET", "/metrics", "Prometheus text.", "State", {200: TEXT}, media="text/plain"),
+    Operation("GET", "/openapi.json", "This description.", "State", {200: OBJECT}),
+    Operation(
+        "GET",
+        "/reef/models",
+        "Every model on this machine.",
+        "Models",
+        {200: obj({"serves": TEXT, "loading": ANY, "models": array(OBJECT)})},
+    ),
+    Operation(
+        "POST",
+        "/reef/models/use",
+        "Serve another model; answers when it does.",
+        "Models",
+        {200: obj({"model": TEXT, "name": TEXT, "context_tokens": INTEGER, "releases": array(ref("Release")), "warnings": array(TEXT)})},
+        obj({"name": text(4096, least=1)}),
+        errors=(404, 409, 422, 429, 503),
+        owner=True,
+    ),
+)
+
+RELEASES: tuple[Operation, ...] = (*_RELEASES, *_HARNESS, *_RUNS, *_STATE)
