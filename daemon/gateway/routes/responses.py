@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from daemon.errors import ReefError
 from daemon.gateway.answering import answer
-from daemon.gateway.body import read_body
+from daemon.gateway.body import parsed, read_body
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.wires.form import MakeForm
 from daemon.gateway.wires.responses import parse
@@ -32,7 +32,7 @@ class ResponseRoutes:
 
     async def respond(self, request: Request) -> ASGIApp:
         body = await read_body(request)
-        call = self._gateway.sent(parse(body.value), body, request)
+        call = self._gateway.sent(await parsed(body, parse), body, request)
         try:
             place = await self._gateway.place(call, request)
             return await answer(self._gateway, request, call.each(), place, form_of(body.value))

@@ -46,20 +46,24 @@ def messages_of(body: JSONObject) -> tuple[Message, ...]:
 
 
 class _Builder:
-    """Puts items together."""
+    """Puts items together. An assistant message stays open for the items that follow; what it says is joined when it is closed."""
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
-        self._open: Message | None = None  # the assistant message that is being put together
+        self._open: Message | None = None
+        self._contents: list[JSON] = []  # of the open message
+        self._thoughts: list[str] = []
         self._latest = ""  # the type of the item that was added to it last
         self._record = ""  # the record that its items name
 
     def add(self, message: Message) -> None:
         """A message that is complete."""
-        self._open = None
+        self._close()
         self._messages.append(message)
 
     def messages(self) -> tuple[Message, ...]:
+        """All of them; nothing is taken after this."""
+        self._close()
         return tuple(self._messages)
 
     def take_all(self, items: list[JSON], name: str) -> None:
@@ -95,17 +99,16 @@ class _Builder:
         if role != "assistant":
             self.add({"role": role, "content": content})
             return
-        message = self._assistant("message", item)
-        before = message["content"]
-        message["content"] = f"{before}{content}" if isinstance(before, str) and isinstance(content, str) else content
+        self._assistant("message", item)
+        self._contents.append(content)
 
     def _take_reasoning(self, item: JSONObject, place: str) -> None:
         """What another server has encrypted is for that server alone; what it says in the open is kept."""
         said = joined_text(item.get("content"), f"{place}.content") or joined_text(item.get("summary"), f"{place}.summary")
         said = said or unsealed(item.get("encrypted_content"))
         if said:
-            message = self._assistant("reasoning", item)
-            message["reasoning_content"] = f"{message.get('reasoning_content', '')}{said}"
+            self._assistant("reasoning", item)
+            self._thoughts.append(said)
 
     def _take_call(self, item: JSONObject, kind: str, place: str) -> None:
         name = item.get("name") or ("" if kind == "function_call" else kind.removesuffix("_call"))
@@ -117,7 +120,7 @@ class _Builder:
         call: JSONObject = {
             "id": _call_id(item, place),
             "type": "function",
-            "function": {"name": name, "arguments": arguments or "{}"},
+            "function": {"name": name, "arguments": "{}" if arguments is None else arguments},
         }
         message = self._assistant("call", item)
         calls = message.setdefault("tool_calls", [])
@@ -137,12 +140,33 @@ class _Builder:
         record = _record_of(item)
         other = bool(record and self._record and record != self._record)
         if self._open is None or other or kind == self._latest == "message":
+            self._close()
             self._open = {"role": "assistant", "content": ""}
             self._messages.append(self._open)
-            self._record = ""
         self._latest = kind
         self._record = record or self._record
         return self._open
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open["content"] = _joined(self._contents)
+            if self._thoughts:
+                self._open["reasoning_content"] = "".join(self._thoughts)
+        self._open, self._contents, self._thoughts, self._latest, self._record = None, [], [], "", ""
+
+
+def _joined(contents: list[JSON]) -> JSON:
+    """One content of several: a text, or parts if any of them has parts."""
+    texts = [content for content in contents if isinstance(content, str)]
+    if len(texts) == len(contents):
+        return "".join(texts)
+    parts: list[JSON] = []
+    for content in contents:
+        if isinstance(content, list):
+            parts += content
+        elif content:
+            parts.append({"type": "text", "text": content})
+    return parts
 
 
 def _record_of(item: JSONObject) -> str:
