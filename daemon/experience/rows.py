@@ -147,7 +147,7 @@ class Rows:
         counted = turn and inference.lineage.step is not Step.CHOICE
         session = self._sessions.get(connection, scenario, clean(inference.session), inference.created_at)
         if turn and not session.title:
-            session.title = _title(inference.messages)
+            session.title = title_of(inference.messages)
         session.count(sequence, inference.created_at, release, turn=counted, aside=not turn)
         return session
 
@@ -201,7 +201,8 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _title(messages: Sequence[Message]) -> str:
+def title_of(messages: Sequence[Message]) -> str:
+    """The first user's message, on one line."""
     for message in messages:
         if message.get("role") == "user" and (text := " ".join(text_of(message.get("content")).split())):
             return clean(text[:_TITLE_CHARACTERS])

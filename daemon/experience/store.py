@@ -182,6 +182,48 @@ class Store:
 
         return self._writer.submit(write)
 
+    def alone(self, function: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """Run `function` in a transaction of its own, with foreign keys off and freed pages overwritten.
+
+        For what removes many rows: SQLite would look for each one through all that could refer to it. The caller sees to it
+        that nothing does.
+        """
+
+        def write(connection: sqlite3.Connection) -> T:
+            connection.execute("PRAGMA foreign_keys = OFF")
+            connection.execute("PRAGMA secure_delete = ON")
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                result = function(connection)
+                connection.execute("COMMIT")
+                return result
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                connection.execute("PRAGMA foreign_keys = ON")
+
+        return self._writer.alone(write)
+
+    def forget_placed(self) -> None:
+        """Drop what is remembered of sessions: some are gone."""
+        self._placer.forget()
+
+    def scrub(self, rewritten_bytes: int) -> Future[bool]:
+        """Empty the write-ahead log, and rewrite a database of at most this size; False: a reader keeps the log busy, try again."""
+
+        def write(connection: sqlite3.Connection) -> bool:
+            pages, page_bytes = (int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "page_size"))
+            if pages * page_bytes <= rewritten_bytes:
+                connection.execute("VACUUM")
+            connection.execute("PRAGMA busy_timeout = 200")
+            try:
+                busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            finally:
+                connection.execute("PRAGMA busy_timeout = 5000")
+            return not busy
+
+        return self._writer.alone(write)
+
     def _without_secrets(self, report: Report) -> Report:
         if not self._redaction.applies(report.scenario):
             return report

@@ -91,6 +91,22 @@ class _ItemJob(_Job[int], Generic[I]):
         self.item = item
 
 
+class _Alone(_Job[T], Generic[T]):
+    """Runs outside any transaction: some pragmas and VACUUM work there only."""
+
+    __slots__ = ()
+
+    def run(self, connection: sqlite3.Connection) -> None:
+        try:
+            self.result = (self.function(connection),)
+        except Exception as error:  # noqa: BLE001 - top of the thread: its future knows why
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self.fail(error)
+            return
+        self.resolve()
+
+
 class Writer(Generic[I]):
     """Owns the writing connection. Futures resolve after the commit that holds their rows is on disk."""
 
@@ -116,6 +132,12 @@ class Writer(Generic[I]):
         self._put(job)
         return job.future
 
+    def alone(self, function: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """Queue `function`; it runs between two transactions and begins its own."""
+        job = _Alone(function)
+        self._put(job)  # type: ignore[arg-type]  # a queue of jobs of any result
+        return job.future
+
     def close(self) -> bool:
         """Write what waits, then end the thread; False: it was closed before. The connection stays with its owner."""
         with self._lock:
@@ -136,10 +158,14 @@ class Writer(Generic[I]):
         ended = False
         while not ended:
             jobs: list[_Job[object] | _ItemJob[I]] = []
+            alone: _Alone[object] | None = None
             job = self._queue.get()
             while True:
                 if job is None:
                     ended = True
+                    break
+                if isinstance(job, _Alone):
+                    alone = job
                     break
                 jobs.append(job)
                 if len(jobs) == _MAX_BATCH:
@@ -150,6 +176,9 @@ class Writer(Generic[I]):
                     break
             if jobs:
                 self._commit(jobs)
+            if alone is not None:
+                alone.run(self._connection)
+                self._items.undone()
 
     def _commit(self, jobs: list[_Job[object] | _ItemJob[I]]) -> None:
         connection = self._connection
