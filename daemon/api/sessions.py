@@ -14,6 +14,8 @@ from daemon.gateway.errors import json_response
 from daemon.records import JSON
 from daemon.services import Services
 
+_SEARCH_WAIT_S = 1.0  # for the index to take up what was written last; the newest are found without it
+
 
 class SessionRoutes:
     def __init__(self, services: Services) -> None:
@@ -28,13 +30,15 @@ class SessionRoutes:
         ]
 
     async def list(self, request: Request) -> Response:
-        """`next` is the `before` of the next page; absent at the end."""
+        """`next` is the `before` of the next page; null at the end. With `q` those whose turns or reports hold its words and "phrases"."""
         scenario = scenario_in_path(request, self._services)
         limit = query_integer(request, "limit", 50, 1, 200)
         before, words = query_optional_integer(request, "before"), request.query_params.get("q", "")[:1000]
+        if words:
+            await asyncio.to_thread(self._services.store.catch_up, _SEARCH_WAIT_S)
         found = await asyncio.to_thread(self._services.reader.sessions, scenario, limit, before, words)
         sessions: list[JSON] = [session_view(summary) for summary in found]
-        return json_response({"sessions": sessions, "next": found[-1].last_sequence if len(found) == limit else None})
+        return json_response({"sessions": sessions, "next": found[-1].cursor if len(found) == limit else None})
 
     async def show(self, request: Request) -> Response:
         """Each turn with what it adds to the one that it follows; `?messages=all` gives each one's whole request too."""

@@ -99,6 +99,7 @@ def session_view(summary: SessionSummary) -> JSONObject:
         "releases": list(summary.releases),
         "last_receipt": summary.last_receipt,
         "last_sequence": summary.last_sequence,
+        "snippet": summary.snippet,
     }
 
 

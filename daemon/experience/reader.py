@@ -165,7 +165,7 @@ class Reader:
             ]
 
     def sessions(self, scenario: str | None = None, limit: int = 50, before: int | None = None, q: str = "") -> list[SessionSummary]:
-        """Newest first. `before` is the `last_sequence` of the last one seen; with `q`, a search's words, it is the last one's `found`."""
+        """Newest first; with `q`, a search's words, those that hold them. `before` is the `cursor` of the last one seen."""
         with storage_errors():
             sessions = self._session_list()
             return sessions.search(q, scenario, limit, before) if q.strip() else sessions.newest(scenario, limit, before)

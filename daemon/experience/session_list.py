@@ -31,9 +31,14 @@ class SessionSummary:
     reports: int
     releases: tuple[str, ...]  # that answered, oldest first
     last_receipt: str
-    last_sequence: int  # of a list the cursor: pass as `before` for the next page
+    last_sequence: int
     snippet: str = ""  # of a search: what was found
-    found: int = 0  # of a search the cursor: the sequence of the newest turn or report that was found
+    found: int = 0  # of a search: the sequence of the newest turn or report that was found
+
+    @property
+    def cursor(self) -> int:
+        """Pass the last one's as `before` for the next page."""
+        return self.found or self.last_sequence
 
 
 class SessionList:

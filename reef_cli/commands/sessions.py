@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def sessions(
-    query: Annotated[str, typer.Option("--search", "-q", metavar="WORDS", help="Only those whose text has these words.")] = "",
+    query: Annotated[str, typer.Option("--search", "-q", metavar="WORDS", help="Only those with these words or \"phrases\".")] = "",
     limit: Limit = 20,
     scenario: Scenario = "default",
     as_json: AsJSON = False,
@@ -38,12 +38,12 @@ def sessions(
             output.text(item.get("turns")),
             output.text(item.get("reports")),
             _releases(item.get("releases")),
-            output.shorten(output.text(item.get("title"), ""), 80),
+            output.shorten(output.text(item.get("snippet"), "") or output.text(item.get("title"), ""), 80),
         )
         for item in output.rows(answer, "sessions")
     ]
     nothing = f"No session in '{scenario}'{' matches' if query else ' yet'}. `reef status` lists the scenarios."
-    output.print_table(("session", "last", "turns", "reports", "release", "begins"), rows, nothing)
+    output.print_table(("session", "last", "turns", "reports", "release", "found" if query else "begins"), rows, nothing)
 
 
 def _releases(value: JSON) -> str:
