@@ -28,8 +28,8 @@ class ResponsesReader(ReplyReader):
     """One reply, taken in event by event."""
 
     def __init__(self) -> None:
-        self._said: dict[int, str] = {}  # of each item, by its place in the output
-        self._thought: dict[int, str] = {}
+        self._said: dict[int, list[str]] = {}  # text or arguments of each item, by its place in the output
+        self._thought: dict[int, list[str]] = {}
         self._calls: dict[int, int] = {}  # place in the output → index among the calls
         self._usage = Usage(0, 0)
         self._pieces = 0
@@ -106,24 +106,24 @@ class ResponsesReader(ReplyReader):
             first = self._call(place, item, "") if place not in self._calls else []
             given = _text(item.get("arguments")) or _text(item.get("input"))
             if kind == "custom_tool_call":  # its input is no JSON: the record holds it as the one argument of a function
-                return first + (self._call(place, item, json.dumps({"input": given})) if done and not self._said[place] else [])
+                return first + (self._call(place, item, json.dumps({"input": given})) if done and not any(self._said[place]) else [])
             return first + self._call(place, item, _rest(given, self._said[place]))
         if not done:
             return []
         if kind == "reasoning":
             text = _joined(item.get("content")) or _joined(item.get("summary"))
-            return self._think(place, _rest(text, self._thought.get(place, "")))
+            return self._think(place, _rest(text, self._thought.get(place, [])))
         if kind == "message":
             shown = logprobs_of({"content": _logprobs(item)}) if place not in self._said else ()
-            return self._say(place, _rest(_joined(item.get("content"), ""), self._said.get(place, "")), shown)
+            return self._say(place, _rest(_joined(item.get("content"), ""), self._said.get(place, [])), shown)
         return []
 
     def _say(self, place: int, text: str, logprobs: tuple[JSONObject, ...]) -> list[Delta]:
-        self._said[place] = self._said.get(place, "") + text
+        self._said.setdefault(place, []).append(text)
         return [Delta(text=text, logprobs=logprobs)] if text or logprobs else []
 
     def _think(self, place: int, text: str) -> list[Delta]:
-        self._thought[place] = self._thought.get(place, "") + text
+        self._thought.setdefault(place, []).append(text)
         return [Delta(reasoning=text)] if text else []
 
     def _call(self, place: int, item: JSONObject, arguments: str) -> list[Delta]:
@@ -135,7 +135,7 @@ class ResponsesReader(ReplyReader):
             index = self._calls[place] = len(self._calls)
             identity = item.get("call_id") or item.get("id")
             delta = {"id": identity, "type": "function", "function": {"name": item.get("name"), "arguments": arguments}}
-        self._said[place] = self._said.get(place, "") + arguments
+        self._said.setdefault(place, []).append(arguments)
         return [Delta(tool_calls=({"index": index, **delta},))]
 
     def _take_usage(self, usage: JSON) -> None:
@@ -149,8 +149,9 @@ def _text(value: JSON) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _rest(text: str, said: str) -> str:
-    """What `text` says beyond `said`; nothing where it says something else, for what was streamed stands."""
+def _rest(text: str, pieces: list[str]) -> str:
+    """What `text` says beyond `pieces`; nothing where it says something else, for what was streamed stands."""
+    said = "".join(pieces)
     return text[len(said) :] if text.startswith(said) else ""
 
 

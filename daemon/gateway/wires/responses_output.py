@@ -15,6 +15,8 @@ from daemon.gateway.wires.responses_parts import sealed
 from daemon.records import JSON, JSONObject
 
 COMPLETED, INCOMPLETE, IN_PROGRESS = "completed", "incomplete", "in_progress"
+_MOST_OPEN = 8
+"""Calls whose arguments may come by turns; each is looked at whenever another begins."""
 
 
 class Item(ABC):
@@ -177,6 +179,7 @@ class Output:
         self._stem = stem
         self._wanted = wanted
         self._items: list[Item] = []
+        self._opened: list[Item] = []  # those of them that have not ended
         self._calls: dict[JSON, CallItem] = {}
 
     def items(self) -> list[JSON]:
@@ -202,16 +205,15 @@ class Output:
         """Ends what is open. A reply without any item is an empty message. `cut`: there was no room for the rest of the last one."""
         events = [] if self._items else self._say("", ())
         last = len(self._items) - 1
-        for item in self._items:
-            if item.status == IN_PROGRESS:
-                events += item.end(INCOMPLETE if cut and item.index == last else COMPLETED)
+        for item in self._opened:
+            events += item.end(INCOMPLETE if cut and item.index == last else COMPLETED)
+        self._opened = []
         return events
 
     def break_off(self) -> None:
         """What is open stays incomplete; nobody is told by an event of its own."""
-        for item in self._items:
-            if item.status == IN_PROGRESS:
-                item.status = INCOMPLETE
+        for item in self._opened:
+            item.status = INCOMPLETE
 
     def _say(self, text: str, logprobs: Sequence[JSONObject]) -> list[JSONObject]:
         latest = self._items[-1] if self._items else None
@@ -243,10 +245,16 @@ class Output:
         return events
 
     def _begin(self, item: Item) -> list[JSONObject]:
-        """Ends the items before it, except calls whose arguments are not complete."""
+        """Ends the items before it, except the latest calls whose arguments are not complete."""
         events: list[JSONObject] = []
-        for other in self._items:
-            if other.status == IN_PROGRESS and other.is_whole:
+        opened, self._opened = self._opened, []
+        for other in opened[:-_MOST_OPEN]:
+            events += other.end(COMPLETED)
+        for other in opened[-_MOST_OPEN:]:
+            if other.is_whole:
                 events += other.end(COMPLETED)
+            else:
+                self._opened.append(other)
         self._items.append(item)
+        self._opened.append(item)
         return events + item.begin()
