@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, NotFound, ReefError
 from daemon.records import JSONObject
-from daemon.request_facts import note_error
+from daemon.request_facts import note_error, request_id
 
 _log = logging.getLogger("reef.http")
 _ROUTES = (
@@ -62,7 +62,8 @@ def error_object(error: ReefError, shape: Shape) -> JSONObject:
     """The JSON body that carries `error`."""
     if shape is Shape.ANTHROPIC:
         kind = _ANTHROPIC_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
-        return {"type": "error", "error": {"type": kind, "message": _anthropic_text(error)}}
+        body: JSONObject = {"type": "error", "error": {"type": kind, "message": _anthropic_text(error)}}
+        return body | {"request_id": known} if (known := request_id()) else body
     if shape is Shape.OPENAI:
         kind = "invalid_request_error" if error.status < 500 and error.status not in (401, 403, 429) else error.code
         return {"error": {"message": str(error), "type": kind, "param": error.param, "code": error.code}}

@@ -206,7 +206,7 @@ async def test_a_reply_is_held_to_a_schema(daemon: Running, engine: ScriptedEngi
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
         ({"messages": [{"role": "user", "content": ["x"]}]}, "messages[0].content[0]"),
-        ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "file"}}]}]}, "source"),
+        ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "tape"}}]}]}, "source"),
         (
             {"messages": [HELLO, {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "b", "input": 5}]}, HELLO]},
             "input",
@@ -238,6 +238,7 @@ async def test_a_bad_value_is_refused_by_its_name(daemon: Running, engine: Scrip
 
 async def test_errors_have_the_wires_own_shape_and_status(daemon: Running, engine: ScriptedEngine) -> None:
     unknown = await ask(daemon, model="claude-9")
+    assert unknown.json()["request_id"] == unknown.headers["x-request-id"]
     assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "not_found_error")
     bare = await daemon.bare.post("/v1/messages", json={})
     assert (bare.status_code, bare.json()["error"]["type"]) == (401, "authentication_error")
@@ -298,3 +299,80 @@ async def test_under_a_scenarios_own_path(daemon: Running) -> None:
     assert daemon.services.reader.inference(answer.headers["x-reef-agent-record-id"]).scenario == "claude"
     bad = await daemon.client.post("/reef/scenarios/claude/v1/messages", json={})
     assert bad.json()["type"] == "error"
+
+
+async def test_pictures_documents_and_what_others_leave_behind(daemon: Running, engine: ScriptedEngine) -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    blocks = [
+        {"type": "text", "text": "Look:"},
+        picture,
+        {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
+        {"type": "document", "title": "Notes", "source": {"type": "text", "media_type": "text/plain", "data": "teal"}},
+        {
+            "type": "document",
+            "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE"},
+            "cache_control": {"type": "ephemeral"},
+        },
+        {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "inside"}]}},
+        {"type": "search_result", "source": "https://example.org", "title": "Found", "content": [{"type": "text", "text": "it"}]},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+        {"type": "of tomorrow"},
+    ]
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [picture]}
+    answer = await ask(daemon, messages=[{"role": "user", "content": blocks}, {"role": "user", "content": [result]}])
+    assert answer.status_code == 200, answer.text
+    shown, returned = daemon.services.reader.inference(answer.headers["x-reef-agent-record-id"]).messages
+    pixels = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    assert shown["content"] == [
+        {"type": "text", "text": "Look:"},
+        pixels,
+        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+        {"type": "text", "text": "Notes"},
+        {"type": "text", "text": "teal"},
+        {"type": "file", "file": {"filename": "document", "file_data": "data:application/pdf;base64,JVBE"}},
+        {"type": "text", "text": "inside"},
+        {"type": "text", "text": "Found\nhttps://example.org"},
+        {"type": "text", "text": "it"},
+    ]
+    assert returned == {"role": "tool", "tool_call_id": "toolu_1", "content": [pixels]}
+
+
+async def test_a_turn_in_several_messages_is_one_and_system_texts_stay_in_their_place(daemon: Running, engine: ScriptedEngine) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Zürich"}}
+    messages = [
+        {"role": "user", "content": "a"},
+        {"role": "system", "content": [{"type": "text", "text": "b"}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "c", "signature": "x"}]},
+        {"role": "assistant", "content": "d"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]},
+    ]
+    await ask(
+        daemon,
+        messages=messages,
+        system=[{"type": "text", "text": "x-anthropic-billing-header: cc_version=1"}, {"type": "text", "text": "s"}],
+    )
+    function = {"name": "weather", "arguments": '{"city": "Zürich"}'}
+    assert list(engine.requests[-1].messages) == [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "a"},
+        {"role": "system", "content": "b"},
+        {
+            "role": "assistant",
+            "content": "d",
+            "reasoning_content": "c",
+            "tool_calls": [{"id": "toolu_1", "type": "function", "function": function}],
+        },
+        {"role": "tool", "content": "", "tool_call_id": "toolu_1"},
+    ]
+
+
+async def test_while_a_prompt_is_read_pings_go_out_as_events_of_the_wire(
+    daemon: Running, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.gateway.answering.KEEP_ALIVE_S", 0.01)
+    engine.token_delay_s = 0.05
+    answer = await ask(daemon, "hello", stream=True)
+    names = [name for name, _ in parsed(answer.text)]
+    assert answer.text.startswith(": keep-alive") and names[0] == "message_start", "no event comes before the first"
+    assert "ping" in names

@@ -169,7 +169,7 @@ def _block(part: JSONObject) -> JSONObject | None:
         data = file.get("file_data") if isinstance(file, dict) else None
         if isinstance(data, str):
             return {"type": "document", "source": _source(data)}
-    if kind in ("document", "container_upload"):  # this wire's own, as it came
+    if kind in ("image", "document", "container_upload"):  # this wire's own, as it came
         return part
     raise Unsupported(f"The upstream takes no {str(kind)[:40]!r} parts.", "Leave them out.", param="messages")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from starlette.requests import Request
@@ -22,6 +23,7 @@ from daemon.records import JSONObject
 from daemon.serving.snapshot import Snapshot
 
 PATH = "/v1/messages"
+_PARSE_IN_THREAD_BYTES = 256 << 10
 _PASSED_HEADERS = ("anthropic-version", "anthropic-beta")
 
 
@@ -40,7 +42,8 @@ class MessageRoutes:
 
     async def create(self, request: Request) -> ASGIApp:
         body = await read_body(request)
-        call = self._gateway.sent(self._for_engine(parse(body.value)), body, request, *_PASSED_HEADERS)
+        parsed = await asyncio.to_thread(parse, body.value) if len(body.data) > _PARSE_IN_THREAD_BYTES else parse(body.value)
+        call = self._gateway.sent(self._for_engine(parsed), body, request, *_PASSED_HEADERS)
         if call.sent is None:  # another server of this wire judges for itself
             check_last(call)
         place = await self._gateway.place(call, request)

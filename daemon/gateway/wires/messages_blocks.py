@@ -174,7 +174,9 @@ def _image(block: JSONObject, name: str) -> JSONObject:
         return {"type": "image_url", "image_url": {"url": source["url"]}}
     if source.get("type") == "base64" and isinstance(kind, str) and isinstance(data, str):
         return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}}
-    raise bad(f"{name}.source", "of type base64 with media_type and data, or url", source.get("type"))
+    if source.get("type") == "file":  # known to the server that has it
+        return {"type": "image", "source": source}
+    raise bad(f"{name}.source", "of type base64 with media_type and data, url or file", source.get("type"))
 
 
 def _document(block: JSONObject, name: str) -> list[JSONObject]:
