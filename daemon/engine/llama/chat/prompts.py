@@ -19,7 +19,8 @@ from daemon.errors import BadRequest, ContextOverflow, Unsupported
 from daemon.records import JSON, JSONObject
 
 _END_CHARACTERS = 400  # of a prompt, which tell a parser whether it opened the reasoning
-_NO_TEXT = {"image": "an image", "audio": "audio", "video": "a video", "file": "a file", "document": "a document"}  # by what is in a part's type
+_NO_TEXT = {"image": "an image", "audio": "audio", "video": "a video", "file": "a file", "document": "a document"}
+"""By what is in a part's type."""
 _SESSIONS = 4096  # whose first day is remembered
 _PART_CHARACTERS = 256 << 10
 """Of a text, split at once: some of llama.cpp's splitters go deeper with every character, on the thread's stack."""
