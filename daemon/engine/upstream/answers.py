@@ -9,7 +9,7 @@ from daemon.engine.upstream.chat_reply import whole
 from daemon.errors import EngineError
 from daemon.records import JSON
 
-_CONTEXT_KEYS = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx")
+_CONTEXT_KEYS = ("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "n_ctx")
 
 
 def window_of(body: JSON, model: str) -> int:
