@@ -92,14 +92,10 @@ class Placer:
         session = explicit or self._index.find(scenario, messages, keys) or self._find_stored(scenario, messages, keys)
         session = session or self._index.first(scenario, keys, now)
         if session is None and may_be_aside(messages, request) and names_an_aside(messages):
-            session = self._of_aside(scenario, messages, request)
+            session = self._quoted(scenario, messages, request, now)
         if session is None:
             kind = turn_kind(messages, request, None, explicit=False)
-            adopted = self._texts.adopt(scenario, messages, now) if kind is TurnKind.TURN and len(messages) <= 3 else None
-            session = adopted or new_id("ses")
-            if kind is TurnKind.ASIDE:
-                self._texts.note_orphan(scenario, session, messages, now)
-            return SessionMatch(session, adopted is None, kind, Lineage(Step.BEGIN, keys=keys))
+            return SessionMatch(new_id("ses"), True, kind, Lineage(Step.BEGIN, keys=keys))
         is_new = not self._remember(scenario, session)
         facts = None if is_new else self._facts(scenario, session, messages, request)
         kind = turn_kind(messages, request, facts, explicit=explicit is not None)
@@ -108,7 +104,7 @@ class Placer:
     def add(self, inference: Inference) -> bytes:
         """Remember a record; returns its reply key, which the database keeps."""
         if inference.kind is TurnKind.TURN and inference.status is not Status.ERROR:
-            self._texts.note_turn(inference.scenario, inference.session, inference.messages, inference.reply)
+            self._texts.note(inference.scenario, inference.session, inference.messages, inference.reply, inference.created_at)
         return self._index.add(inference)
 
     def forget(self) -> None:
@@ -122,9 +118,9 @@ class Placer:
     def _find_stored(self, scenario: str, messages: Sequence[Message], keys: Sequence[bytes]) -> str | None:
         return None if self._index.complete else self._recall.owner(scenario, messages, keys)
 
-    def _of_aside(self, scenario: str, messages: Sequence[Message], request: JSONObject) -> str | None:
-        """The session that an aside quotes, if it is an aside of it."""
-        session = self._texts.owner(scenario, messages)
+    def _quoted(self, scenario: str, messages: Sequence[Message], request: JSONObject, now: float) -> str | None:
+        """The session that a request quotes, if it is an aside of it."""
+        session = self._texts.owner(scenario, messages, now)
         if session is None:
             return None
         facts = self._facts(scenario, session, messages, request)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from daemon.experience.grouping import SessionFacts, beginning, begins_with_summary, facts_of, is_summary, issued_call_ids
-from daemon.experience.keys import conversation_keys, reply_key, text_of
+from daemon.experience.keys import conversation_keys, message_key, reply_key, text_of
 from daemon.records import Inference, Lineage, Message, Status, Step, TurnKind
 
 RETRY_WINDOW_S = 60.0
@@ -24,6 +24,7 @@ CAPACITY = 32_768
 _SAME_REPLIES = 8
 _AMBIGUOUS = ("", "")
 _COMMON_ID = re.compile(r"(?:call|toolu|functions\.\w+|tool)?[_:.-]?\d{1,6}")
+_TELLING_CHARACTERS = 48  # a reply this long is known again wherever it stands
 _SUMMARY_CHARACTERS = 200
 _SHORTEST_SUMMARY = 24
 
@@ -57,6 +58,15 @@ class _Point:
 
 
 @dataclass(frozen=True, slots=True)
+class _Said:
+    """A long reply, known by itself: some clients rewrite what came before it with every turn."""
+
+    session: str
+    receipt: str
+    place: int  # how many messages its request had
+
+
+@dataclass(frozen=True, slots=True)
 class _First:
     session: str
     failed: bool
@@ -82,6 +92,7 @@ class SessionIndex:
         self._owners = _Bounded[tuple[str, bytes], tuple[str, ...]](capacity)
         self._points = _Bounded[tuple[str, str, bytes], _Point](2 * capacity)
         self._calls = _Bounded[tuple[str, str], tuple[str, str]](capacity)
+        self._said = _Bounded[tuple[str, bytes], _Said](capacity)
         self._first = _Bounded[tuple[str, bytes], _First](capacity)
         self._sessions = _Bounded[tuple[str, str], Known](capacity)
         self._complete = complete
@@ -100,6 +111,8 @@ class SessionIndex:
         with self._lock:
             if inference.status is not Status.ERROR and turn:
                 self._put_reply(scenario, session, key, inference.id)
+                if len(text_of(inference.reply.get("content"))) >= _TELLING_CHARACTERS:
+                    self._put_said(scenario, session, inference)
             for call in issued_call_ids(inference.reply):
                 mine = (session, inference.id)
                 other = self._calls.get((scenario, call), mine)
@@ -141,7 +154,8 @@ class SessionIndex:
     def find(self, scenario: str, messages: Sequence[Message], keys: Sequence[bytes]) -> str | None:
         """The session of a request that names none: by our tool-call ids, then by its longest prefix that ends in our reply.
 
-        Ids that any server may have given (`call_1`) only decide between sessions with the same prefix, or where there is none.
+        Ids that any server may have given (`call_1`) only decide between sessions with the same prefix. At last by a long reply of
+        ours, whatever stands before it.
         """
         common = ""
         with self._lock:
@@ -156,7 +170,8 @@ class SessionIndex:
             for message, key in zip(reversed(messages), reversed(keys), strict=True):
                 if message.get("role") == "assistant" and (owners := self._owners.get((scenario, key))):
                     return common if common in owners else self._free_owner(scenario, owners, key, keys[-1])
-        return common or None
+            said = self._latest_said(scenario, messages)
+        return said[1].session if said is not None else None
 
     def first(self, scenario: str, keys: Sequence[bytes], now: float) -> str | None:
         """The session in which the same request failed a moment ago."""
@@ -183,10 +198,20 @@ class SessionIndex:
             texts = beginning(messages)
             summarised = bool(known.summary) and any(known.summary in text for text in texts)
             if not (summarised or later or begins_with_summary(texts)):
-                return Lineage(Step.BEGIN, keys=keys)
+                said = self._latest_said(scenario, messages, session)
+                if said is None or said[0] >= said[1].place:
+                    return self._behind(known, said, keys)
+                later = said[1].receipt
             if later in ("", known.last) and (end := self._points.get((scenario, session, known.end))):
                 end.taken_by = end.taken_by or keys[-1]
             return Lineage(Step.COMPACTION, later or known.last, keys)
+
+    def _behind(self, known: Known, said: tuple[int, _Said] | None, keys: tuple[bytes, ...]) -> Lineage:
+        """Behind a reply of ours whose history was written anew; nothing was taken out of it."""
+        if said is None:
+            return Lineage(Step.BEGIN, keys=keys)
+        step = Step.CONTINUE if said[1].receipt == known.last else Step.BRANCH
+        return Lineage(step, said[1].receipt, keys, said[0] + 1)
 
     def _follow(
         self, scenario: str, session: str, messages: Sequence[Message], keys: tuple[bytes, ...], place: int, point: _Point
@@ -222,6 +247,22 @@ class SessionIndex:
             if point is not None and point.taken_by in (b"", request):
                 return session
         return owners[-1]
+
+    def _latest_said(self, scenario: str, messages: Sequence[Message], session: str | None = None) -> tuple[int, _Said] | None:
+        """The newest of our long replies that comes back, whatever stands before it, and its place; of `session` only, if given."""
+        for place in range(len(messages) - 1, -1, -1):
+            message = messages[place]
+            if message.get("role") == "assistant" and len(text_of(message.get("content"))) >= _TELLING_CHARACTERS:
+                said = self._said.get((scenario, message_key(message)))
+                if said is not None and said.session and session in (None, said.session):
+                    return place, said
+        return None
+
+    def _put_said(self, scenario: str, session: str, inference: Inference) -> None:
+        key = (scenario, message_key({**inference.reply, "role": "assistant"}))
+        other = self._said.get(key)
+        owner = session if other is None or other.session == session else ""
+        self._said.put(key, _Said(owner, inference.id, len(inference.messages)))
 
     def _put_reply(self, scenario: str, session: str, key: bytes, receipt: str) -> None:
         owners = self._owners.get((scenario, key), ())

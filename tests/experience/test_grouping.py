@@ -15,7 +15,8 @@ from daemon.experience.placing import Placer, Recall
 from daemon.experience.reader import Reader
 from daemon.experience.session_index import SessionIndex
 from daemon.experience.store import Store
-from daemon.records import JSONObject, Message, Status, TurnKind
+from daemon.gateway.wires import chat, messages, responses
+from daemon.records import JSONObject, Message, Status, Step, TurnKind
 from tests.experience.make import assistant, inference, system, user
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
@@ -94,6 +95,43 @@ def test_title_commit_and_summary_calls_are_no_turns(store: Store, reader: Reade
     assert _replay(store, "pi-compact-05", assistant("summary")).kind is TurnKind.ASIDE
 
 
+def test_asides_without_a_session_of_their_own_are_found_by_what_they_quote(store: Store) -> None:
+    question, edit = (
+        user("Add a hello function to a.py\n\nTo suggest changes, return the whole file."),
+        "Here it is: a function that says hello.",
+    )
+    first = _send(store, [system("You are an expert developer."), question], edit)
+    commit = [
+        system("You are an expert software engineer that generates concise, one-line Git commit messages"),
+        user(f"USER: Add a hello function to a.py\n\nASSISTANT: {edit}\n\n+def hello():"),
+    ]
+    found = _send(store, commit, "feat: hello")
+    assert (found.session, found.kind) == (first.session, TurnKind.ASIDE)
+    summary = [
+        system("You are a context summarization assistant."),
+        user(f"<conversation>\n[User]: Add a hello function to a.py\n[Assistant]: {edit}\n</conversation>"),
+    ]
+    assert _send(store, summary, "# Goal").session == first.session
+    # what nobody said before is a program's own business
+    other = [commit[0], user("diff --git a/b.c b/b.c")]
+    assert _send(store, other, "fix: b").kind is TurnKind.TURN
+
+
+def test_a_summary_asked_for_at_the_end_of_a_conversation_is_no_turn(store: Store, reader: Reader) -> None:
+    """Claude Code and codex send the whole conversation along, tools and all."""
+    tools: JSONObject = {"tools": [{"type": "function"}]}
+    opening = [system("s"), user("q")]
+    _send(store, opening, "a", explicit="s1", request=tools)
+    asked = user("Your task is to create a detailed summary of the conversation so far, paying close attention to…")
+    whole = [*opening, assistant("a"), asked]
+    summary = _send(store, whole, "1. Primary request: the user wants q answered.\n2. Done.", explicit="s1", request=tools)
+    assert summary.kind is TurnKind.ASIDE
+    shortened = [system("s"), user("Goes on after:\n1. Primary request: the user wants q answered.\n2. Done."), user("and now r")]
+    match = _send(store, shortened, "b", explicit="s1", request=tools)
+    first = reader.session("s1").turns[0].inference.id
+    assert (match.kind, match.lineage.step, match.lineage.follows) == (TurnKind.TURN, Step.COMPACTION, first)
+
+
 def test_a_program_that_writes_commit_messages_makes_turns(store: Store) -> None:
     prompt = [system("You generate concise git commit messages."), user("diff --git a b")]
     assert _send(store, prompt, "fix: a").kind is TurnKind.TURN
@@ -138,6 +176,105 @@ def test_forks_stay_in_their_session_and_scenarios_apart(store: Store) -> None:
         assert _send(store, [user("q"), assistant("a"), user(follow)], follow).session == first.session
     assert store.resolve_session("pi", None, [user("q"), assistant("a"), user("x")]).is_new
     assert store.resolve_session("default", None, [user("q"), assistant("not ours"), user("x")]).is_new
+
+
+def test_a_client_that_rewrites_its_history_stays_in_its_session(store: Store) -> None:
+    """aider puts its reminder only behind the latest question; others write the time into the system text."""
+    reply = "Here is what I would change in that file, line by line, with the reasons."
+    first = _send(store, [system("It is 10:01."), user("Change it.\n\nAnswer in diffs.")], reply)
+    second = _send(store, [system("It is 10:02."), user("Change it."), assistant(reply), user("More.\n\nAnswer in diffs.")], "short")
+    assert (second.session, second.lineage.step, second.lineage.added) == (first.session, Step.CONTINUE, 3)
+    # a reply that two sessions got says nothing
+    other = _send(store, [user("elsewhere")], reply)
+    assert other.session != first.session
+    assert store.resolve_session("default", None, [user("x"), assistant(reply), user("y")]).is_new
+
+
+def test_old_results_cut_out_of_a_history_are_a_compaction(store: Store, reader: Reader) -> None:
+    """opencode clears the output of earlier tools and sends the rest as it was."""
+    history: list[Message] = [system("s"), user("q")]
+    receipts = []
+    for number in range(3):
+        function = {"name": "read", "arguments": f'{{"line": {number}}}'}
+        call: Message = {"role": "assistant", "content": "", "tool_calls": [{"id": f"call_read{number}abc", "function": function}]}
+        match = _send(store, history, call, explicit="s1")
+        assert match.lineage.step is (Step.CONTINUE if number else Step.BEGIN)
+        receipts.append(reader.session("s1").summary.last_receipt)
+        history = [*history, call, {"role": "tool", "tool_call_id": f"call_read{number}abc", "content": f"line {number} " * 50}]
+    history[3] = {**history[3], "content": "[Old tool result content cleared]"}
+    match = _send(store, history, "done", explicit="s1")
+    assert (match.lineage.step, match.lineage.follows) == (Step.COMPACTION, receipts[-1])
+
+
+def test_a_reply_that_the_user_changed_is_gone_on_from(store: Store) -> None:
+    first = _send(store, [user("q")], "The answer is 41.", explicit="s1")
+    match = _send(store, [user("q"), assistant("The answer is 42."), user("why?")], "because", explicit="s1")
+    assert match.lineage.step is Step.CONTINUE and not match.lineage.echoed and first.is_new
+
+
+def test_a_second_conversation_under_one_id_begins_anew(store: Store) -> None:
+    """A subagent, or /clear: it goes on from nothing, and is no compaction."""
+    _send(store, [system("main"), user("q")], "a", explicit="s1")
+    match = _send(store, [system("You search files."), user("find x")], "b", explicit="s1")
+    assert (match.lineage.step, match.lineage.follows, match.is_new) == (Step.BEGIN, "", False)
+
+
+def test_ids_that_any_server_gives_lead_nowhere(store: Store) -> None:
+    """`call_1` names a call in every conversation of some servers."""
+    call: Message = {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", "function": {"name": "ls", "arguments": "{}"}}]}
+    result: Message = {"role": "tool", "tool_call_id": "call_1", "content": "x"}
+    one = _send(store, [user("one")], call)
+    store._placer.forget()
+    two = _send(store, [user("two")], call)
+    assert _send(store, [user("one"), call, result], "done").session == one.session
+    assert _send(store, [user("two"), call, result], "done").session == two.session
+
+
+WIRES = {"/v1/chat/completions": chat.parse, "/v1/responses": responses.parse, "/v1/messages": messages.parse}
+CONVERSATIONS = (
+    "claude",
+    "claude-tui-full-03",
+    "cline",
+    "codex",
+    "codex-oss-lmstudio-04",
+    "continue",
+    "opencode-02",
+    "opencode-responses-02",
+    "pi-anthropic",
+    "pi-compat",
+    "pi-json",
+    "pi-min",
+    "pi-old-0.73.1",
+    "pi-responses",
+    "qwen",
+)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["with its headers", "without"])
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_two_turns_of_every_client_are_one_session_on_every_wire(name: str, named: bool) -> None:
+    """Without its headers and fields a client is known by what it sends back."""
+    placer = Placer(SessionIndex(), Recall(Path("never opened")))
+    first = name if name[-2:].isdigit() else f"{name}-01"
+    second = f"{first[:-2]}{int(first[-2:]) + 1:02d}"
+    calls, found = [], []
+    for capture in (first, second):
+        request = json.loads((CAPTURES / f"{capture}.json").read_text())
+        call = WIRES[request["path"]](request["body"])
+        explicit = identify({key.lower(): value for key, value in request["headers"]}, call.request) if named else None
+        found.append(placer.place("default", explicit, call.messages, call.request, 0.0))
+        calls.append(call)
+        if capture == first:
+            reply = next(message for message in WIRES[request["path"]](_body(second)).messages if message.get("role") == "assistant")
+            record = inference(call.messages, reply, session=found[0].session, request=call.request, lineage=found[0].lineage)
+            placer.add(record)
+    assert found[1].session == found[0].session and found[0].is_new
+    assert (found[1].kind, found[1].lineage.step, found[1].lineage.follows) == (TurnKind.TURN, Step.CONTINUE, record.id)
+    assert all(message["role"] == "tool" for message in calls[1].messages[found[1].lineage.added :])
+
+
+def _body(name: str) -> JSONObject:
+    return cast(JSONObject, json.loads((CAPTURES / f"{name}.json").read_text())["body"])
 
 
 def test_a_full_memory_asks_the_database(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
