@@ -124,7 +124,8 @@ class TokenTrace:
 class Usage:
     prompt_tokens: int
     completion_tokens: int
-    cached_tokens: int = 0
+    cached_tokens: int = 0  # of the prompt, not computed again
+    reasoning_tokens: int = 0  # of the completion
 
 
 @dataclass(frozen=True, slots=True)

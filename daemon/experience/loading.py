@@ -97,7 +97,6 @@ class Loader:
             "tuple[int | None, int | None, int, bytes, int | None, bytes | None, int | None, str | None]", row[12:]
         )
         detail = object_from_json(unpack(packed))
-        prompt_tokens, completion_tokens, cached_tokens = _integers(detail["usage"])
         first_token_ms, total_ms = cast("list[float]", detail["ms"])
         return Inference(
             id=record,
@@ -115,7 +114,7 @@ class Loader:
             status=Status(status),
             kind=TurnKind(kind),
             lineage=Lineage(STEPS[step or 0], follows or ""),
-            usage=Usage(prompt_tokens, completion_tokens, cached_tokens),
+            usage=Usage(*_integers(detail["usage"])),
             sampling=_sampling(_object(detail.get("sampling"))),
             tokens=None if trace is None else self._tokens(block, trace, detail.get("masked")),
             request=self._request(detail),

@@ -172,7 +172,7 @@ class Rows:
         """What is seldom asked for, without defaults. Large request fields (tools) are named by their blob."""
         usage = inference.usage
         detail: JSONObject = {
-            "usage": [usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens],
+            "usage": [usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens],
             "ms": [inference.first_token_ms, inference.total_ms],
             "sampling": _settings(inference.sampling),
             "request": {name: inference.request[name] for name, content in fields.items() if content is None},

@@ -44,7 +44,7 @@ async def answer(starter: Starter, request: Request, calls: Sequence[Call], plac
 
 async def _whole(starter: Starter, request: Request, choices: Choices, form: ReplyForm, calls: Sequence[Call]) -> Response:
     ended = await unless_hung_up(request.receive, choices.finished())
-    records = [done.inference for done in ended]
+    records = [record for done in ended for record in (done.inference, *done.further)]
     headers = {**release_headers(choices.snapshot), **starter.headers(records)}
     if ended[0].held:  # passed on as it came
         return Response(ended[0].held[0], headers=headers, media_type="application/json")
@@ -93,7 +93,7 @@ class _ChoiceFrames(Frames):
             return [step.data]
         if isinstance(step, Done) and step.held:
             ended[index] = step
-            return with_receipt(step.held, self._starter.added([step.inference]))
+            return with_receipt(step.held, self._starter.added([step.inference, *step.further]))
         if isinstance(step, Reading):
             form.prompt_tokens = step.prompt_tokens
         if index not in begun:
@@ -115,7 +115,7 @@ class _ChoiceFrames(Frames):
         self._choices.abort()
         records = {at: done.inference for at, done in ended.items()}
         if failed.recorded is not None:
-            records[index] = failed.recorded
+            records.update(enumerate((failed.recorded, *failed.further), index))
         left = len(self._choices) - 1 - sum(other != index for other in ended)
         while left > 0:
             found = await self._choices.next()
@@ -151,4 +151,5 @@ def total_usage(records: Sequence[Inference], calls: Sequence[Call]) -> Usage:
         sum(usage.prompt_tokens for usage in prompts.values()),
         sum(record.usage.completion_tokens for record in records),
         sum(usage.cached_tokens for usage in prompts.values()),
+        sum(record.usage.reasoning_tokens for record in records),
     )

@@ -51,7 +51,7 @@ def test_a_reply_is_understood_however_much_of_it_is_streamed(reply: tuple[list[
     calls = bool(expected.get("tool_calls"))
     found, finished = read(events)
     assert message_of(found) == expected
-    assert finished == Finished("tool_calls" if calls and reason == "stop" else reason, Usage(5, 7, 3))
+    assert finished == Finished("tool_calls" if calls and reason == "stop" else reason, Usage(5, 7, 3, 2))
     said = [each for delta in found for each in delta.logprobs]
     assert [each["token"] for each in said] == [each["token"] for delta in deltas for each in delta.logprobs]
     reader = ResponsesReader()

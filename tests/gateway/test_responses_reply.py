@@ -52,7 +52,7 @@ def done(reply: Message, reason: str, logprobs: tuple[JSONObject, ...] = ()) -> 
 
 def played(body: JSONObject, deltas: Sequence[Delta], reason: str) -> tuple[list[JSONObject], JSONObject]:
     """The events of a stream, and the same reply whole."""
-    builder, usage = ReplyBuilder(), Usage(5, 7, 3)
+    builder, usage = ReplyBuilder(), Usage(5, 7, 3, 2)
     reef: JSONObject = {"agent_record_id": RECORD}
     form = ResponsesReply(RECORD, body)
     frames = form.opening(0)
@@ -152,6 +152,18 @@ def test_text_after_a_call_is_an_item_of_its_own_and_nothing_is_lost() -> None:
         {"type": "function_call", "said": "{}", "name": "f"},
         {"type": "message", "said": "b", "name": "None"},
     ]
+
+
+def test_log_probabilities_are_those_of_the_text_alone() -> None:
+    """Tokens that end the reasoning are shown with the first piece of the text."""
+    deltas = [Delta(reasoning="Hm.", logprobs=(entry("Hm."),)), Delta(text="Hi", logprobs=(entry("</think>"), entry("H"), entry("i")))]
+    events, whole = played({"model": "m", "top_logprobs": 1}, deltas, "stop")
+    response = events[-1]["response"]
+    for output in (whole["output"], response["output"] if isinstance(response, dict) else None):
+        message = output[1] if isinstance(output, list) else None
+        content = message["content"] if isinstance(message, dict) else None
+        part = content[0] if isinstance(content, list) else None
+        assert isinstance(part, dict) and part["logprobs"] == [entry("H"), entry("i")]
 
 
 def test_only_what_was_cut_is_incomplete() -> None:

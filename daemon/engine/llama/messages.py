@@ -61,7 +61,7 @@ def event_of(answer: JSONObject) -> Event:
     prompt, completion = token_ids(answer.get("prompt")), token_ids(answer.get("completion"))
     return Finished(
         str(answer.get("finish_reason")),
-        Usage(len(prompt), len(completion), whole(answer.get("cached_tokens"))),
+        Usage(len(prompt), len(completion), whole(answer.get("cached_tokens")), whole(answer.get("reasoning_tokens"))),
         TokenTrace(tuple(prompt), tuple(completion), tuple(numbers(answer.get("logprobs")))),
         note=str(answer.get("note", "")),
         cache_miss=str(answer.get("cache_miss", "")),

@@ -145,6 +145,7 @@ class Sequence(Job):
         self.logprobs: list[float] = []
         self.finish_reason = ""
         self.cache_miss = ""
+        self._reasoning = 0  # tokens
         self._markers = markers or {}
         self._entries: list[JSONObject] = []  # of tokens that no delta has shown yet
 
@@ -166,6 +167,7 @@ class Sequence(Job):
             elif len(self.completion) >= self.max_tokens:
                 self.finish_reason = "length"
                 shown = shown + self.reply.finish()
+        self._reasoning += any(delta.reasoning for delta in shown)
         return self._with_entries(shown) if self._entries else shown
 
     def _with_entries(self, shown: list[Delta]) -> list[Delta]:
@@ -183,6 +185,7 @@ class Sequence(Job):
             "id": self.id,
             "finish_reason": "tool_calls" if self.reply.called and self.finish_reason == "stop" else self.finish_reason,
             "cached_tokens": self.cached,
+            "reasoning_tokens": self._reasoning,
             "cache_miss": self.cache_miss,
             "note": self.reply.note,
             "stop_sequence": self.reply.stop,

@@ -10,14 +10,16 @@ from daemon.errors import EngineError
 from daemon.records import JSON, JSONObject, Usage
 
 DONE = "[DONE]"
+_MAX_CHOICES = 128
 _IMPOSSIBLE = 9999.0  # what servers write for a log-probability of minus infinity
 
 
 class ChatReader(ReplyReader):
-    """One reply, taken in line by line."""
+    """One reply, taken in chunk by chunk; of several choices, where the request asked for them."""
 
     def __init__(self) -> None:
-        self._finish_reason = ""
+        self._reasons: dict[int, str] = {}  # choice → why it ended
+        self._seen = 0  # choices
         self._usage = Usage(0, 0)
         self._pieces = 0
         self._closing = False
@@ -38,35 +40,42 @@ class ChatReader(ReplyReader):
             raise stream_error(chunk["error"])
         self._take_usage(chunk.get("usage"))
         choices = chunk.get("choices")
-        if not isinstance(choices, list) or not choices or not isinstance(choice := choices[0], dict):
-            return []  # such as usage alone, which comes last
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str):
-            self._finish_reason = reason
-        self._closing = isinstance(reason, str)
-        self._take_stop(choice)
-        event = _delta(choice)
-        if event == Delta():
-            return []
-        self._pieces += 1
-        return [event]
+        listed = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+        # Without choices it is such as usage alone, which comes last.
+        self._closing = all([isinstance(choice.get("finish_reason"), str) for choice in listed])
+        found: list[Event] = []
+        for choice in listed:
+            event = self._take_choice(choice)
+            if event.text or event.reasoning or event.tool_calls or event.logprobs:
+                self._pieces += 1
+                found.append(event)
+        return found
 
     def take_whole(self, body: JSONObject) -> list[Event]:
         choices = body.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict):
+        listed = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+        if not listed:
             raise EngineError("The upstream sent something that is no reply.", "Look at its log.")
         self._take_usage(body.get("usage"))
-        reason = choice.get("finish_reason")
-        self._finish_reason = reason if isinstance(reason, str) else ""
-        self._take_stop(choice)
-        return [_delta({**choice, "delta": choice["message"]} if "message" in choice else choice)]
+        return [self._take_choice({**choice, "delta": choice["message"]} if "message" in choice else choice) for choice in listed]
 
     def finished(self) -> Finished:
-        if not self._finish_reason:
+        if not self._reasons.get(0):
             raise EngineError("The upstream broke off in the middle of its reply.", "Send the request again.")
         usage = self._usage if self._usage.completion_tokens else Usage(self._usage.prompt_tokens, self._pieces)
-        return Finished(self._finish_reason, usage, stop_sequence=self._stop_sequence)
+        further = tuple(self._reasons.get(place, "") for place in range(1, self._seen))
+        return Finished(self._reasons[0], usage, stop_sequence=self._stop_sequence, further=further)
+
+    def _take_choice(self, choice: JSONObject) -> Delta:
+        index = choice.get("index")
+        place = index if isinstance(index, int) and 0 <= index < _MAX_CHOICES else 0
+        self._seen = max(self._seen, place + 1)
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str):
+            self._reasons[place] = reason
+        if place == 0:
+            self._take_stop(choice)
+        return _delta(choice, place)
 
     def _take_stop(self, choice: JSONObject) -> None:
         """Some servers say which stop text ended the reply; others have the token's number there."""
@@ -78,7 +87,9 @@ class ChatReader(ReplyReader):
         if isinstance(usage, dict):
             details = usage.get("prompt_tokens_details")
             cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-            self._usage = Usage(whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens")), whole(cached))
+            details = usage.get("completion_tokens_details")
+            reasoning = details.get("reasoning_tokens") if isinstance(details, dict) else 0
+            self._usage = Usage(whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens")), whole(cached), whole(reasoning))
 
 
 def whole(value: JSON) -> int:
@@ -86,13 +97,13 @@ def whole(value: JSON) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _delta(choice: JSONObject) -> Delta:
+def _delta(choice: JSONObject, place: int) -> Delta:
     logprobs = choice.get("logprobs")
     shown = logprobs_of(logprobs) if isinstance(logprobs, dict) else ()
     delta = choice.get("delta")
     if not isinstance(delta, dict):
         text = choice.get("text")  # a plain completion's
-        return Delta(text=text if isinstance(text, str) else "", logprobs=shown)
+        return Delta(text=text if isinstance(text, str) else "", logprobs=shown, choice=place)
     content, calls = delta.get("content"), delta.get("tool_calls")
     reasoning = delta.get("reasoning_content") or delta.get("reasoning")
     return Delta(
@@ -100,6 +111,7 @@ def _delta(choice: JSONObject) -> Delta:
         reasoning=reasoning if isinstance(reasoning, str) else "",
         tool_calls=tuple(call for call in calls if isinstance(call, dict)) if isinstance(calls, list) else (),
         logprobs=shown,
+        choice=place,
     )
 
 

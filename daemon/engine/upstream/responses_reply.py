@@ -142,7 +142,9 @@ class ResponsesReader(ReplyReader):
         if isinstance(usage, dict):
             details = usage.get("input_tokens_details")
             cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-            self._usage = Usage(whole(usage.get("input_tokens")), whole(usage.get("output_tokens")), whole(cached))
+            details = usage.get("output_tokens_details")
+            reasoning = details.get("reasoning_tokens") if isinstance(details, dict) else 0
+            self._usage = Usage(whole(usage.get("input_tokens")), whole(usage.get("output_tokens")), whole(cached), whole(reasoning))
 
 
 def _text(value: JSON) -> str:

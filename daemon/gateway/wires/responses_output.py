@@ -194,7 +194,7 @@ class Output:
             events += self._think(reasoning)
         logprobs = piece.logprobs if self._wanted.logprobs and not reasoning and not calls else ()
         if isinstance(text, str) and (text or logprobs):
-            events += self._say(text, logprobs)
+            events += self._say(text, _logprobs_of(text, logprobs))
         elif logprobs:
             events += self._say("", logprobs)
         for call in calls if isinstance(calls, list) else []:
@@ -258,3 +258,17 @@ class Output:
         self._items.append(item)
         self._opened.append(item)
         return events + item.begin()
+
+
+def _logprobs_of(text: str, logprobs: tuple[JSONObject, ...]) -> tuple[JSONObject, ...]:
+    """Those of the tokens that `text` is made of; before and after it there may be others, of reasoning and of calls."""
+    tokens = [str(entry.get("token", "")) for entry in logprobs]
+    start = "".join(tokens).rfind(text)
+    if start < 0 or not text:
+        return logprobs
+    found, place = [], 0
+    for entry, token in zip(logprobs, tokens, strict=True):
+        if place + len(token) > start and place < start + len(text):
+            found.append(entry)
+        place += len(token)
+    return tuple(found)

@@ -97,7 +97,7 @@ def usage_object(usage: Usage) -> JSONObject:
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": usage.completion_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }
 
@@ -138,26 +138,12 @@ def _pieces(done: Done) -> list[Piece]:
     reply = done.inference.reply
     pieces = [Piece({"reasoning_content": reply["reasoning_content"]})] if reply.get("reasoning_content") else []
     if text := reply.get("content"):
-        pieces.append(Piece({"content": text}, _logprobs_of(str(text), done.logprobs)))
+        pieces.append(Piece({"content": text}, done.logprobs))
     calls = reply.get("tool_calls")
     for index, call in enumerate(calls if isinstance(calls, list) else []):
         if isinstance(call, dict):
             pieces.append(Piece({"tool_calls": [{"index": index, **call}]}))
     return pieces
-
-
-def _logprobs_of(text: str, logprobs: tuple[JSONObject, ...]) -> tuple[JSONObject, ...]:
-    """Those of the tokens that `text` is made of; before and after it there may be others, of reasoning and of calls."""
-    tokens = [str(entry.get("token", "")) for entry in logprobs]
-    start = "".join(tokens).rfind(text)
-    if start < 0:
-        return logprobs
-    found, place = [], 0
-    for entry, token in zip(logprobs, tokens, strict=True):
-        if place + len(token) > start and place < start + len(text):
-            found.append(entry)
-        place += len(token)
-    return tuple(found)
 
 
 def _code(error: ReefError) -> str:
