@@ -7,9 +7,14 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daemon.engine.base import Finished, Priority
 from daemon.engine.llama.formats.families import OURS
 from daemon.engine.llama.formats.plain import PlainParser
+from daemon.engine.llama.messages import event_of
 from daemon.engine.llama.reply import ReplyText
+from daemon.engine.llama.sampling import Choice, Sampler
+from daemon.engine.llama.sequence import Sequence
+from daemon.records import Sampling
 from tests.engine.replies import READ
 
 CALL = '<tool_call>\n{"name": "read", "arguments": {"path": "é 🙂"}}\n</tool_call>'
@@ -61,3 +66,16 @@ def test_a_reply_knows_that_it_called() -> None:
     plain = ReplyText((), PlainParser())
     assert _shown(plain, [CALL.encode()])[0] == CALL
     assert not plain.called
+
+
+def test_tokens_of_reasoning_are_counted() -> None:
+    """A client shows them beside those of the reply; the marks around the reasoning are neither."""
+    tokens = [b"<think>", b"Let", b" me", b" see", b".", b"</think>", b"\n\n", b"It", b" is", b" 3"]
+    sequence = Sequence(
+        1, [0], None, Priority.LIVE, sampler=Sampler(Sampling(), [0]), reply=ReplyText((), OURS.parser((), "")), max_tokens=99
+    )
+    for number, piece in enumerate(tokens):
+        sequence.accept(Choice(number, -0.5), piece, ends=False)
+    sequence.accept(Choice(99, -0.5), b"", ends=True)
+    usage = event_of(sequence.finished())
+    assert isinstance(usage, Finished) and (usage.usage.completion_tokens, usage.usage.reasoning_tokens) == (11, 4)

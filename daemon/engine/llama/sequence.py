@@ -106,6 +106,7 @@ class Sequence(Job):
     __slots__ = (
         "_entries",
         "_markers",
+        "_reasoning",
         "cache_miss",
         "completion",
         "finish_reason",
