@@ -33,13 +33,13 @@ _ERROR = re.compile(
 )
 _RUNNER = (
     r"(?:pytest|py\.test|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|unittest|cargo (?:test|nextest)|go test|node --test"
-    r"|(?:npm|yarn|pnpm|bun)(?: run)? test|deno test|make (?:test|check)|(?:mvnw?|gradlew?)(?: \S+)* (?:test|check|verify)"
+    r"|(?:npm|yarn|pnpm|bun)(?: run)? test|deno test|make (?:test|check)|(?:mvnw?|gradlew?)(?: \S+)* (?:\S+:)?(?:test|check|verify)"
     r"|dotnet test|swift test|mix test|rake test|stack test|cabal test|sbt test|flutter test|dart test|zig build test"
     r"|python[\d.]* (?:\S*/)?(?:manage\.py test|(?:run_?)?tests?\.py)|(?:run[_-]?)?tests?\.sh)"
 )
-# At the place of a command: at the start, after a separator or an opening quote, behind variables and what runs commands.
+# At the place of a command: at the start, after a separator or a shell's -c, behind variables and what runs commands.
 _TEST = re.compile(
-    r"(?:^|[;&|(\n'\"])\s*(?:\w+=\S*\s+)*"
+    r"(?:^|[;&|(\n]|\s-\w*c\s+['\"])\s*(?:\w+=\S*\s+)*"
     r"(?:(?:sudo|time|nice|env|exec|timeout \S+|(?:uv|poetry|pipenv|pdm|hatch) run|npx|bunx|bundle exec|(?:\S*/)?python[\d.]* -m)\s+)*"
     rf"(?:\S*/)?{_RUNNER}(?=$|[\s;&|)'\"])"
 )
