@@ -11,14 +11,14 @@ from daemon.records import JSON
 
 def fingerprint(value: JSON) -> int:
     """Tells 1 from true and from 1.0, and an object from another with the same fields in another order."""
+    if isinstance(value, dict):
+        fields = tuple(value.items())
+        for _, item in fields:
+            if type(item) is not str:
+                return hash(tuple((name, item if type(item) is str else fingerprint(item)) for name, item in fields))
+        return hash(fields)  # most messages: nothing but texts
     if isinstance(value, str):
         return hash(value)
-    if isinstance(value, dict):
-        parts: list[str | int] = ["{"]
-        for name, item in value.items():
-            parts.append(name)
-            parts.append(item if isinstance(item, str) else fingerprint(item))
-        return hash(tuple(parts))
     if isinstance(value, list):
         return hash(("[", *map(fingerprint, value)))
     return hash((type(value).__name__, repr(value)))
