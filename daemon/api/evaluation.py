@@ -22,10 +22,14 @@ from daemon.gateway.errors import json_response
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.gateway import begin
 from daemon.gateway.routes.chat import form_of
+from daemon.gateway.routes.responses import form_of as responses_form_of
+from daemon.gateway.routes.responses import own_names
 from daemon.gateway.security import caller_of
 from daemon.gateway.steps import Steps
 from daemon.gateway.wires.chat import check_message, engine_messages, parse
 from daemon.gateway.wires.fields import array, bad, boolean, required_text, text
+from daemon.gateway.wires.form import MakeForm
+from daemon.gateway.wires.responses import parse as parse_responses
 from daemon.gateway.wires.tool_fields import parse_tools
 from daemon.records import Inference, JSONObject
 from daemon.services import Services
@@ -67,19 +71,22 @@ class EvaluationRoutes:
     def routes(self) -> list[Route]:
         return [
             Route(f"{_BASE}/chat/completions", self.chat, methods=["POST"]),
+            Route(f"{_BASE}/responses", self.responses, methods=["POST"]),
             Route(f"{_BASE}/score", self.score, methods=["POST"]),
             Route(f"{_BASE}/render", self.render, methods=["POST"]),
             Route(f"{_BASE}/tokenize", self.tokenize, methods=["POST"]),
         ]
 
     async def chat(self, request: Request) -> ASGIApp:
-        scenario, candidate, caller = _target(request)
-        body = await read_json(request)
-        call = parse({**body, "model": body.get("model") or self._services.engine.model.id})
-        check_supported(call, self._services.engine.capabilities)
-        check_fits(call, self._services.engine.model)
-        place = Place(scenario, SessionMatch(caller.run_id or "evaluation", True))
-        return await answer(_CandidateStarter(self._services, candidate, caller.run_id), request, call.each(), place, form_of(call))
+        _target(request)
+        call = parse(await self._body(request))
+        return await self._answer(request, call, form_of(call))
+
+    async def responses(self, request: Request) -> ASGIApp:
+        _target(request)
+        body = await self._body(request)
+        with own_names():
+            return await self._answer(request, parse_responses(body), responses_form_of(body))
 
     async def score(self, request: Request) -> Response:
         """`tokens`, or `text` → log-probability of each token but the first."""
@@ -115,6 +122,18 @@ class EvaluationRoutes:
             return json_response({"tokens": []})
         tokens = await self._services.engine.tokenize(required_text(body, "text"), special=boolean(body, "special"))
         return json_response({"tokens": list(tokens)})
+
+    async def _body(self, request: Request) -> JSONObject:
+        """The request; a run need not name the model."""
+        body = await read_json(request)
+        return {**body, "model": body.get("model") or self._services.engine.model.id}
+
+    async def _answer(self, request: Request, call: Call, make_form: MakeForm) -> ASGIApp:
+        scenario, candidate, caller = _target(request)
+        check_supported(call, self._services.engine.capabilities)
+        check_fits(call, self._services.engine.model)
+        place = Place(scenario, SessionMatch(caller.run_id or "evaluation", True))
+        return await answer(_CandidateStarter(self._services, candidate, caller.run_id), request, call.each(), place, make_form)
 
 
 def _target(request: Request) -> tuple[str, str, Caller]:

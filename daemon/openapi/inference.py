@@ -229,6 +229,13 @@ _EVALUATED = (
         streams=True,
     ),
     _evaluated(
+        "responses",
+        "The same on the responses wire.",
+        {**_RESPONSES, "required": ["input"]},
+        _RESPONSES_REPLY,
+        streams=True,
+    ),
+    _evaluated(
         "score",
         "The log-probability of each token but the first.",
         obj({}, optionals({"tokens": array(integer(0)), "text": TEXT, "special": BOOLEAN})),

@@ -203,3 +203,13 @@ async def test_the_turns_of_an_agent_are_one_session(tmp_path: Path, agent: str,
         first, second = records[-2:]
         assert second.messages[: len(first.messages)] == first.messages and second.messages[-1]["role"] == "tool"
         assert second.messages[-2]["tool_calls"], "the call that the agent sends back stands before its result"
+
+
+async def test_a_candidate_is_evaluated_on_this_wire_too_and_nothing_is_recorded(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        path = "/reef/scenarios/default/evaluation/head/v1/responses"
+        reply = (await daemon.owner.post(path, json={"input": "x"})).json()
+        assert reply["output"][0]["content"][0]["text"] == "echo: x" and "agent_record_id" not in reply["reef"]
+        assert len(reply["reef"]["tokens"]["logprobs"]) == reply["usage"]["output_tokens"]
+        assert (await daemon.client.post(path, json={"input": "x"})).status_code == 403
+        assert daemon.services.reader.last_receipt("default") is None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -17,7 +20,6 @@ from daemon.records import JSONObject
 
 PATH = "/v1/responses"
 _NAMES = {"messages": "input", "max_tokens": "max_output_tokens", "response_format": "text.format", "logprobs": "top_logprobs"}
-"""What this wire calls the fields that the engine may name in an error."""
 
 
 class ResponseRoutes:
@@ -33,12 +35,19 @@ class ResponseRoutes:
     async def respond(self, request: Request) -> ASGIApp:
         body = await read_body(request)
         call = self._gateway.sent(await parsed(body, parse), body, request)
-        try:
+        with own_names():
             place = await self._gateway.place(call, request)
             return await answer(self._gateway, request, call.each(), place, form_of(body.value))
-        except ReefError as error:
-            error.param = _NAMES.get(error.param or "", error.param)
-            raise
+
+
+@contextlib.contextmanager
+def own_names() -> Iterator[None]:
+    """Errors of the engine name its fields as the chat wire does; they leave here under this wire's names."""
+    try:
+        yield
+    except ReefError as error:
+        error.param = _NAMES.get(error.param or "", error.param)
+        raise
 
 
 def form_of(body: JSONObject) -> MakeForm:
