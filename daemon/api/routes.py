@@ -5,6 +5,8 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from daemon.api.evaluation import EvaluationRoutes
+from daemon.api.export import ExportRoutes
+from daemon.api.forget import ForgetRoutes
 from daemon.api.harness import HarnessRoutes
 from daemon.api.imports import ImportRoutes
 from daemon.api.metrics import MetricRoutes
@@ -30,8 +32,10 @@ def all_routes(services: Services) -> list[Route]:
         *ReportRoutes(services).routes(),
         *RecordRoutes(services).routes(),
         *ImportRoutes(services).routes(),
+        *ExportRoutes(services).routes(),
         *TrainRoutes(services).routes(),
         *SessionRoutes(services).routes(),
+        *ForgetRoutes(services).routes(),
         *ScenarioRoutes(services).routes(),
         *ReleaseRoutes(services).routes(),
         *RunRoutes(services).routes(),

@@ -92,7 +92,9 @@ def _message(step: JSONObject) -> Message:
     if role == "assistant":
         message["reasoning_content"] = step.get("reasoning_content")
         calls = step.get("tool_calls")
-        message["tool_calls"] = [_call(one) for one in calls] if isinstance(calls, list) and calls else None
+        if isinstance(calls, list) and calls:
+            message["tool_calls"] = [_call(one) for one in calls]
+            message["content"] = message["content"] or None  # this form has a text always
     return check_message(message)
 
 
@@ -118,7 +120,7 @@ def _observed(step: JSONObject) -> Iterator[Message]:
 
 
 def _content(value: JSON) -> JSON:
-    """Text, or parts. An image lies in a file beside the trajectory, which is not read: its name stays."""
+    """Text, or parts. An image that lies in a file beside the trajectory is not read: its name stays."""
     if not isinstance(value, list):
         return value
     parts: list[JSON] = []
@@ -127,7 +129,9 @@ def _content(value: JSON) -> JSON:
             raise DataError("A part of a message is not an object.")
         source = part.get("source")
         if part.get("type") == "image" and isinstance(source, dict):
-            parts.append({"type": "text", "text": f"[image {source.get('path')}]"})
+            path = str(source.get("path"))
+            url = path.startswith(("data:", "https:", "http:"))
+            parts.append({"type": "image_url", "image_url": {"url": path}} if url else {"type": "text", "text": f"[image {path}]"})
         else:
             parts.append({"type": "text", "text": part.get("text") if isinstance(part.get("text"), str) else ""})
     return parts
