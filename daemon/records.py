@@ -73,7 +73,7 @@ class Lineage:
     step: Step = Step.UNKNOWN
     follows: str = ""  # a receipt; empty: none
     # What is known while the request is answered, and not stored:
-    keys: tuple[bytes, ...] = field(default=(), compare=False, repr=False)  # of the request's messages, so that they are hashed once
+    keys: tuple[int, ...] = field(default=(), compare=False, repr=False)  # of the request's messages, so that they are hashed once
     added: int = field(default=0, compare=False)  # where in the request begins what is new, behind the followed turn's reply
     echoed: bool = field(default=True, compare=False)  # the reply before that is the one that was given
 

@@ -15,24 +15,23 @@ from daemon.records import Inference, Lineage
 from daemon.redact import RedactionRule
 
 
-class Admission(Items[tuple[Inference, bytes]]):
-    """Inferences with their reply keys. The same id and content again: the same place; other content: `Conflict`."""
+class Admission(Items[Inference]):
+    """Inferences as they came. The same id and content again: the same place; other content: `Conflict`."""
 
     def __init__(self, rows: Rows, redaction: RedactionRule, indexer: Indexer) -> None:
         self._rows = rows
         self._redaction = redaction
         self._indexer = indexer
 
-    def write(self, connection: sqlite3.Connection, items: Sequence[tuple[Inference, bytes]]) -> list[int]:
-        if self._rows.taken(connection, [inference.id for inference, _ in items]):
+    def write(self, connection: sqlite3.Connection, items: Sequence[Inference]) -> list[int]:
+        if self._rows.taken(connection, [inference.id for inference in items]):
             raise Conflict("A receipt is taken by another record.")
-        return self._rows.inferences(connection, [(self._redaction.redacted(inference), key) for inference, key in items])
+        return self._rows.inferences(connection, [self._redaction.redacted(inference) for inference in items])
 
-    def write_one(self, connection: sqlite3.Connection, item: tuple[Inference, bytes]) -> int:
-        inference, key = item
-        record = self._redaction.redacted(inference)
-        row = connection.execute("SELECT sequence FROM records WHERE id = ?", (clean(inference.id),)).fetchone()
-        return self._rows.inference(connection, record, key) if row is None else _same(connection, int(row[0]), record)
+    def write_one(self, connection: sqlite3.Connection, item: Inference) -> int:
+        record = self._redaction.redacted(item)
+        row = connection.execute("SELECT sequence FROM records WHERE id = ?", (clean(item.id),)).fetchone()
+        return self._rows.inference(connection, record) if row is None else _same(connection, int(row[0]), record)
 
     def undone(self) -> None:
         self._rows.forget()

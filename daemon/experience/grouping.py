@@ -63,7 +63,7 @@ class SessionMatch:
 class SessionFacts:
     """What is remembered of a session to tell its turns from its asides."""
 
-    system: bytes  # of its latest turn
+    system: int  # a hash of its latest turn's; for this process
     tools: bool
 
 
@@ -103,7 +103,7 @@ def system_text(messages: Sequence[Message]) -> str:
 
 
 def facts_of(messages: Sequence[Message], request: JSONObject) -> SessionFacts:
-    return SessionFacts(digest(system_text(messages).encode("utf-8", "surrogatepass")), _has_tools(request))
+    return SessionFacts(hash(system_text(messages)), _has_tools(request))
 
 
 def turn_kind(messages: Sequence[Message], request: JSONObject, known: SessionFacts | None, *, explicit: bool) -> TurnKind:
@@ -117,7 +117,7 @@ def turn_kind(messages: Sequence[Message], request: JSONObject, known: SessionFa
     if not may_be_aside(messages, request):
         return TurnKind.TURN
     system = system_text(messages)
-    differs = known is not None and known.system != digest(system.encode("utf-8", "surrogatepass"))
+    differs = known is not None and known.system != hash(system)
     if differs and known is not None and known.tools:
         return TurnKind.ASIDE
     if _TITLE_OR_SUMMARY.search(system) and not any(message.get("role") == "assistant" for message in messages):

@@ -1,8 +1,11 @@
 """Keys of conversations: what stays the same of a message when a client sends it back.
 
 Clients echo our replies with small differences: `content` null or "", text or parts, arguments with other
-spacing, reasoning left out, cache marks that move. A key ignores these. It is taken over redacted text, so that
-a request before redaction and its record after it have the same key.
+spacing, reasoning left out, cache marks that move. A key ignores these.
+
+There are two kinds. *Marks* are for this process's memory: numbers over the texts as they came, made while a request waits.
+*Keys* are what the database keeps: hashes over redacted texts, so that they tell nothing of a secret, and a request before
+redaction and its record after it have the same one.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
 
 from daemon import json_text
 from daemon.experience.packing import digest, to_json
@@ -32,24 +36,28 @@ def text_of(content: JSON) -> str:
     return ""
 
 
-class _Known:
-    """Keys of messages seen before. A conversation resends its history with every turn; looking here costs a tenth of making a key."""
+V = TypeVar("V")
+
+
+class _Known(Generic[V]):
+    """What was made of messages seen before. A conversation resends its history with every turn."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._keys: OrderedDict[int, bytes] = OrderedDict()
+        self._keys: OrderedDict[int, V] = OrderedDict()
 
-    def get(self, name: int) -> bytes | None:
+    def get(self, name: int) -> V | None:
         return self._keys.get(name)
 
-    def put(self, name: int, key: bytes) -> None:
+    def put(self, name: int, key: V) -> None:
         with self._lock:
             self._keys[name] = key
             if len(self._keys) > _REMEMBERED:
                 self._keys.popitem(last=False)
 
 
-_known = _Known()
+_known = _Known[bytes]()
+_calls = _Known[int]()
 
 
 def message_key(message: Message) -> bytes:
@@ -75,6 +83,52 @@ def reply_key(prompt_keys: Sequence[bytes], reply: Message) -> bytes:
     """The key of a conversation that ends in our reply."""
     parent = prompt_keys[-1] if prompt_keys else ROOT
     return digest(parent, message_key({**reply, "role": "assistant"}))
+
+
+def conversation_marks(messages: Iterable[Message]) -> tuple[int, ...]:
+    """One mark a message; each includes all before it."""
+    mark = 0
+    marks = []
+    for message in messages:
+        mark = hash((mark, message_mark(message)))
+        marks.append(mark)
+    return tuple(marks)
+
+
+def reply_mark(prompt_marks: Sequence[int], reply: Message) -> int:
+    """The mark of a conversation that ends in our reply."""
+    return hash((prompt_marks[-1] if prompt_marks else 0, message_mark({**reply, "role": "assistant"})))
+
+
+def message_mark(message: Message) -> int:
+    """64 bits that name what one message says in this process; chance alone makes two the same, for Python keys its hashes anew."""
+    role = message.get("role")
+    content = message.get("content")
+    parts: list[int | str] = ["system" if role == "developer" else fingerprint(role), text_of(content).strip()]
+    if isinstance(content, list):
+        parts.extend(fingerprint(part) for part in content if isinstance(part, dict) and not isinstance(part.get("text"), str))
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        parts.extend(_call_mark(call) for call in calls)
+    return hash(tuple(parts))
+
+
+def _call_mark(call: JSON) -> int:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return fingerprint(call)
+    name, arguments = function.get("name"), function.get("arguments")
+    if not isinstance(arguments, str):
+        return fingerprint([name, arguments])
+    given = hash((arguments, fingerprint(name)))
+    mark = _calls.get(given)
+    if mark is None:
+        written: JSON = arguments
+        with contextlib.suppress(ValueError):  # arguments that are no JSON stay as they are
+            written = json.dumps(json_text.parse(arguments), sort_keys=True)
+        mark = fingerprint([name, written])
+        _calls.put(given, mark)
+    return mark
 
 
 def _make_key(message: Message) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from daemon.experience.database import open_reader, storage_errors
 from daemon.experience.grouping import SessionFacts, SessionMatch, facts_of, may_be_aside, names_an_aside, turn_kind
-from daemon.experience.keys import conversation_keys
+from daemon.experience.keys import conversation_keys, conversation_marks
 from daemon.experience.loading import Loader
 from daemon.experience.recent_texts import RecentTexts
 from daemon.experience.session_index import Known, SessionIndex
@@ -55,11 +55,12 @@ class Recall:
                     return None
         return [(str(receipt), bytes(key), str(follows)) for receipt, key, follows in reversed(rows)]
 
-    def owner(self, scenario: str, messages: Sequence[Message], keys: Sequence[bytes]) -> str | None:
+    def owner(self, scenario: str, messages: Sequence[Message]) -> str | None:
         """The session with the longest prefix of a conversation that ends in our reply."""
-        wanted = [key for message, key in zip(messages, keys, strict=True) if message.get("role") == "assistant"][-_WANTED_REPLIES:]
-        if not wanted:
+        if not any(message.get("role") == "assistant" for message in messages):
             return None
+        keys = conversation_keys(messages)
+        wanted = [key for message, key in zip(messages, keys, strict=True) if message.get("role") == "assistant"][-_WANTED_REPLIES:]
         with self._lock, storage_errors():
             query = _OWNERS % ",".join("?" * len(wanted))
             found = self._open().execute(query, (scenario, *wanted)).fetchall()
@@ -88,8 +89,8 @@ class Placer:
     def place(self, scenario: str, explicit: str | None, messages: Sequence[Message], request: JSONObject, now: float) -> SessionMatch:
         """Which session a request belongs to, and how it follows from it. Answers from memory; only a session that memory
         does not hold costs a query."""
-        keys = tuple(conversation_keys(messages))
-        session = explicit or self._index.find(scenario, messages, keys) or self._find_stored(scenario, messages, keys)
+        keys = conversation_marks(messages)
+        session = explicit or self._index.find(scenario, messages, keys) or self._find_stored(scenario, messages)
         session = session or self._index.first(scenario, keys, now)
         if session is None and may_be_aside(messages, request) and names_an_aside(messages):
             session = self._quoted(scenario, messages, request, now)
@@ -101,11 +102,11 @@ class Placer:
         kind = turn_kind(messages, request, facts, explicit=explicit is not None)
         return SessionMatch(session, is_new, kind, self._index.lineage(scenario, session, messages, keys, kind))
 
-    def add(self, inference: Inference) -> bytes:
-        """Remember a record; returns its reply key, which the database keeps."""
+    def add(self, inference: Inference) -> None:
+        """Remember a record."""
         if inference.kind is TurnKind.TURN and inference.status is not Status.ERROR:
             self._texts.note(inference.scenario, inference.session, inference.messages, inference.reply, inference.created_at)
-        return self._index.add(inference)
+        self._index.add(inference)
 
     def forget(self) -> None:
         """Drop what is remembered: the database has lost some of it."""
@@ -115,8 +116,8 @@ class Placer:
     def close(self) -> None:
         self._recall.close()
 
-    def _find_stored(self, scenario: str, messages: Sequence[Message], keys: Sequence[bytes]) -> str | None:
-        return None if self._index.complete else self._recall.owner(scenario, messages, keys)
+    def _find_stored(self, scenario: str, messages: Sequence[Message]) -> str | None:
+        return None if self._index.complete else self._recall.owner(scenario, messages)
 
     def _quoted(self, scenario: str, messages: Sequence[Message], request: JSONObject, now: float) -> str | None:
         """The session that a request quotes, if it is an aside of it."""
@@ -133,7 +134,7 @@ class Placer:
         turns = None if self._index.complete else self._recall.turns(scenario, session)
         if turns is None:
             return False
-        self._index.restore(scenario, session, Known(None, *turns[-1][:2]) if turns else Known(), turns)
+        self._index.restore(scenario, session, Known(None, *turns[-1][:2], restored=True) if turns else Known(), turns)
         return True
 
     def _facts(self, scenario: str, session: str, messages: Sequence[Message], request: JSONObject) -> SessionFacts | None:

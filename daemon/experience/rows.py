@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from daemon.errors import Conflict
 from daemon.experience.forest import Forest, Node
-from daemon.experience.keys import text_of
+from daemon.experience.keys import conversation_keys, reply_key, text_of
 from daemon.experience.loading import STEPS, Loader
 from daemon.experience.packing import pack, pack_trace, to_json
 from daemon.experience.signals import observe
@@ -78,20 +78,20 @@ class Rows:
         wanted = [clean(one) for one in ids]
         return len(set(wanted)) < len(wanted) or next(select(connection, "SELECT sequence FROM records WHERE id", wanted), None) is not None
 
-    def inference(self, connection: sqlite3.Connection, inference: Inference, reply_key: bytes) -> int:
+    def inference(self, connection: sqlite3.Connection, inference: Inference) -> int:
         """Store both sides of a request; its sequence."""
-        return self.inferences(connection, [(inference, reply_key)])[0]
+        return self.inferences(connection, [inference])[0]
 
-    def inferences(self, connection: sqlite3.Connection, batch: Sequence[tuple[Inference, bytes]]) -> list[int]:
+    def inferences(self, connection: sqlite3.Connection, batch: Sequence[Inference]) -> list[int]:
         """Store them in order, table by table; their sequences. The ids are free: see `taken`."""
         self._forest.trim()
         first = _next_sequence(connection)
-        collected = [self._collect(inference) for inference, _ in batch]
+        collected = [self._collect(inference) for inference in batch]
         self._forest.write(connection)
         records: list[Sequence[Value]] = []
         rows: list[Sequence[Value]] = []
         signals: list[Sequence[Value]] = []
-        for sequence, (inference, reply_key), content in zip(range(first, first + len(batch)), batch, collected, strict=True):
+        for sequence, inference, content in zip(range(first, first + len(batch)), batch, collected, strict=True):
             scenario = self.scenario(connection, inference.scenario, inference.created_at)
             records.append((sequence, scenario, clean(inference.id), "inference", inference.created_at))
             release = self._word(connection, inference.release_id)
@@ -112,7 +112,7 @@ class Rows:
                     self._word(connection, inference.model),
                     self._word(connection, inference.wire),
                     *(None if node is None else node.row for node in content.conversations),
-                    reply_key,
+                    reply_key(conversation_keys(inference.messages), inference.reply),
                     pack(to_json(self._detail(inference, content.fields))),
                     None if content.block is None else content.block.row,
                     content.trace,

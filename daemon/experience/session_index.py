@@ -11,10 +11,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from daemon.experience.grouping import SessionFacts, beginning, begins_with_summary, facts_of, is_summary, issued_call_ids
-from daemon.experience.keys import conversation_keys, message_key, reply_key, text_of
+from daemon.experience.keys import conversation_keys, conversation_marks, message_mark, reply_mark, text_of
 from daemon.records import Inference, Lineage, Message, Status, Step, TurnKind
 
 RETRY_WINDOW_S = 60.0
@@ -28,6 +28,8 @@ _TELLING_CHARACTERS = 48  # a reply this long is known again wherever it stands
 _SUMMARY_CHARACTERS = 200
 _SHORTEST_SUMMARY = 24
 
+Key: TypeAlias = int | bytes
+"""A mark; a key in what was restored from the database."""
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -54,7 +56,7 @@ class _Point:
 
     receipt: str  # of the turn whose request or reply ends here
     asked: bool  # the request ends here; else its reply
-    taken_by: bytes = b""  # the last key of the request that went on from here first
+    taken_by: Key = 0  # the last key of the request that went on from here first
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ class Known:
 
     facts: SessionFacts | None = None  # of its latest turn; None: not read yet, or there is none
     last: str = ""  # the latest turn's receipt
-    end: bytes = b""  # the key of the conversation that ends in its reply
+    end: Key = 0  # the key of the conversation that ends in its reply
+    restored: bool = False  # its turns of before are known by their keys in the database
     summary: str = ""  # a piece of the latest summary that was made for it
 
 
@@ -89,11 +92,11 @@ class SessionIndex:
     def __init__(self, capacity: int = CAPACITY, *, complete: bool = True) -> None:
         """`complete`: nothing lies in the database alone."""
         self._lock = threading.Lock()
-        self._owners = _Bounded[tuple[str, bytes], tuple[str, ...]](capacity)
-        self._points = _Bounded[tuple[str, str, bytes], _Point](2 * capacity)
+        self._owners = _Bounded[tuple[str, Key], tuple[str, ...]](capacity)
+        self._points = _Bounded[tuple[str, str, Key], _Point](2 * capacity)
         self._calls = _Bounded[tuple[str, str], tuple[str, str]](capacity)
-        self._said = _Bounded[tuple[str, bytes], _Said](capacity)
-        self._first = _Bounded[tuple[str, bytes], _First](capacity)
+        self._said = _Bounded[tuple[str, int], _Said](capacity)
+        self._first = _Bounded[tuple[str, int], _First](capacity)
         self._sessions = _Bounded[tuple[str, str], Known](capacity)
         self._complete = complete
 
@@ -102,10 +105,10 @@ class SessionIndex:
         """False: older sessions lie only in the database."""
         return self._complete and not (self._points.full or self._sessions.full)
 
-    def add(self, inference: Inference) -> bytes:
-        """Remember a record; returns its reply key, which the database keeps."""
-        keys = inference.lineage.keys or tuple(conversation_keys(inference.messages))
-        key = reply_key(keys, inference.reply)
+    def add(self, inference: Inference) -> None:
+        """Remember a record."""
+        keys = inference.lineage.keys or conversation_marks(inference.messages)
+        key = reply_mark(keys, inference.reply)
         scenario, session, turn = inference.scenario, inference.session, inference.kind is TurnKind.TURN
         facts = facts_of(inference.messages, inference.request) if turn else None
         with self._lock:
@@ -126,7 +129,6 @@ class SessionIndex:
             elif is_summary(inference.messages):
                 known = replace(known, summary=_piece(text_of(inference.reply.get("content"))))
             self._sessions.put((scenario, session), known)
-        return key
 
     def restore(self, scenario: str, session: str, known: Known, replies: Sequence[tuple[str, bytes, str]]) -> None:
         """Remember a session that was stored earlier: (receipt, reply key, receipt that it follows) of its turns, oldest first."""
@@ -151,7 +153,7 @@ class SessionIndex:
             known = self._sessions.get((scenario, session), Known())
             self._sessions.put((scenario, session), replace(known, facts=facts))
 
-    def find(self, scenario: str, messages: Sequence[Message], keys: Sequence[bytes]) -> str | None:
+    def find(self, scenario: str, messages: Sequence[Message], keys: Sequence[int]) -> str | None:
         """The session of a request that names none: by our tool-call ids, then by its longest prefix that ends in our reply.
 
         Ids that any server may have given (`call_1`) only decide between sessions with the same prefix. At last by a long reply of
@@ -173,13 +175,13 @@ class SessionIndex:
             said = self._latest_said(scenario, messages)
         return said[1].session if said is not None else None
 
-    def first(self, scenario: str, keys: Sequence[bytes], now: float) -> str | None:
+    def first(self, scenario: str, keys: Sequence[int], now: float) -> str | None:
         """The session in which the same request failed a moment ago."""
         with self._lock:
             first = self._first.get((scenario, keys[-1])) if keys else None
         return first.session if first is not None and first.failed and 0 <= now - first.at <= RETRY_WINDOW_S else None
 
-    def lineage(self, scenario: str, session: str, messages: Sequence[Message], keys: tuple[bytes, ...], kind: TurnKind) -> Lineage:
+    def lineage(self, scenario: str, session: str, messages: Sequence[Message], keys: tuple[int, ...], kind: TurnKind) -> Lineage:
         """How a request follows from what is known of its session."""
         if not keys:
             return Lineage(Step.BEGIN)
@@ -192,6 +194,12 @@ class SessionIndex:
                 if point is not None:
                     return self._follow(scenario, session, messages, keys, place, point)
             known = self._sessions.get((scenario, session))
+            if known is not None and known.restored:
+                stored = conversation_keys(messages)
+                for place in range(len(keys) - 1, -1, -1):
+                    point = self._points.get((scenario, session, stored[place]))
+                    if point is not None:
+                        return self._follow(scenario, session, messages, keys, place, point)
             later = self._latest_call(scenario, session, messages, 0)
             if known is None or not known.last:
                 return Lineage(Step.BEGIN, keys=keys)
@@ -206,7 +214,7 @@ class SessionIndex:
                 end.taken_by = end.taken_by or keys[-1]
             return Lineage(Step.COMPACTION, later or known.last, keys)
 
-    def _behind(self, known: Known, said: tuple[int, _Said] | None, keys: tuple[bytes, ...]) -> Lineage:
+    def _behind(self, known: Known, said: tuple[int, _Said] | None, keys: tuple[int, ...]) -> Lineage:
         """Behind a reply of ours whose history was written anew; nothing was taken out of it."""
         if said is None:
             return Lineage(Step.BEGIN, keys=keys)
@@ -214,7 +222,7 @@ class SessionIndex:
         return Lineage(step, said[1].receipt, keys, said[0] + 1)
 
     def _follow(
-        self, scenario: str, session: str, messages: Sequence[Message], keys: tuple[bytes, ...], place: int, point: _Point
+        self, scenario: str, session: str, messages: Sequence[Message], keys: tuple[int, ...], place: int, point: _Point
     ) -> Lineage:
         if point.asked and place == len(keys) - 1:
             return Lineage(Step.RETRY, point.receipt, keys)
@@ -225,7 +233,7 @@ class SessionIndex:
         # A client may hold another reply in our reply's place, or none.
         other = point.asked and messages[place + 1].get("role") == "assistant"
         added = place + 2 if other else place + 1
-        if point.taken_by not in (b"", keys[-1]):
+        if point.taken_by not in (0, keys[-1]):
             return Lineage(Step.BRANCH, point.receipt, keys, added, not other)
         point.taken_by = keys[-1]
         return Lineage(Step.CONTINUE, point.receipt, keys, added, not other)
@@ -240,11 +248,11 @@ class SessionIndex:
                     return receipt
         return ""
 
-    def _free_owner(self, scenario: str, owners: tuple[str, ...], key: bytes, request: bytes) -> str:
+    def _free_owner(self, scenario: str, owners: tuple[str, ...], key: int, request: int) -> str:
         """Of the sessions that stand at the same reply, one from which nothing went on yet; else the newest."""
         for session in reversed(owners):
             point = self._points.get((scenario, session, key))
-            if point is not None and point.taken_by in (b"", request):
+            if point is not None and point.taken_by in (0, request):
                 return session
         return owners[-1]
 
@@ -253,33 +261,33 @@ class SessionIndex:
         for place in range(len(messages) - 1, -1, -1):
             message = messages[place]
             if message.get("role") == "assistant" and len(text_of(message.get("content"))) >= _TELLING_CHARACTERS:
-                said = self._said.get((scenario, message_key(message)))
+                said = self._said.get((scenario, message_mark(message)))
                 if said is not None and said.session and session in (None, said.session):
                     return place, said
         return None
 
     def _put_said(self, scenario: str, session: str, inference: Inference) -> None:
-        key = (scenario, message_key({**inference.reply, "role": "assistant"}))
+        key = (scenario, message_mark({**inference.reply, "role": "assistant"}))
         other = self._said.get(key)
         owner = session if other is None or other.session == session else ""
         self._said.put(key, _Said(owner, inference.id, len(inference.messages)))
 
-    def _put_reply(self, scenario: str, session: str, key: bytes, receipt: str) -> None:
+    def _put_reply(self, scenario: str, session: str, key: Key, receipt: str) -> None:
         owners = self._owners.get((scenario, key), ())
         if session not in owners:
             owners = (*owners, session)[-_SAME_REPLIES:]
         self._owners.put((scenario, key), owners)
         earlier = self._points.get((scenario, session, key))
-        self._points.put((scenario, session, key), _Point(receipt, False, earlier.taken_by if earlier else b""))
+        self._points.put((scenario, session, key), _Point(receipt, False, earlier.taken_by if earlier else 0))
 
-    def _put_request(self, scenario: str, session: str, key: bytes, receipt: str) -> None:
+    def _put_request(self, scenario: str, session: str, key: Key, receipt: str) -> None:
         earlier = self._points.get((scenario, session, key))
-        self._points.put((scenario, session, key), _Point(receipt, True, earlier.taken_by if earlier else b""))
+        self._points.put((scenario, session, key), _Point(receipt, True, earlier.taken_by if earlier else 0))
 
 
-def _asked_key(key: bytes, turn: bool) -> bytes:
+def _asked_key(key: int, turn: bool) -> int:
     """Asides may be sent again, but nothing goes on from them."""
-    return key if turn else b"aside" + key
+    return key if turn else hash(("aside", key))
 
 
 def _piece(summary: str) -> str:

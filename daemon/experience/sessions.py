@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from daemon.experience.keys import conversation_keys
+from daemon.experience.keys import conversation_marks
 from daemon.experience.session_index import SessionIndex
 from daemon.experience.signals import observe, signals_of
 from daemon.records import Inference, Message, Report, Step, TurnKind
@@ -46,8 +46,8 @@ def linked(inferences: Sequence[Inference], observed: Mapping[int, tuple[str, ..
     seen: dict[str, Inference] = {}
     found: dict[int, tuple[str, ...]] = defaultdict(tuple)
     for item in inferences:
-        keys = tuple(conversation_keys(item.messages))
-        lineage = index.lineage(item.scenario, item.session, item.messages, keys, item.kind)
+        marks = conversation_marks(item.messages)
+        lineage = index.lineage(item.scenario, item.session, item.messages, marks, item.kind)
         item = replace(item, lineage=lineage)
         index.add(item)
         placed.append(item)

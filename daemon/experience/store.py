@@ -105,7 +105,8 @@ class Store:
 
     def append(self, inference: Inference) -> Future[int]:
         """Store a record; its place in the stream. The same id and content again: the same place; other content: `Conflict`."""
-        return self._writer.add((inference, self._placer.add(inference)))
+        self._placer.add(inference)
+        return self._writer.add(inference)
 
     def append_report(self, report: Report) -> Future[int]:
         """Store feedback; its place in the stream.
@@ -261,7 +262,8 @@ class Store:
             if known == replace(record, created_at=0.0, session="", kind=TurnKind.TURN, lineage=Lineage(), sequence=0, tokens=None):
                 return False
         elif not _is_taken(connection, inference.id, inference.scenario):
-            self._rows.inference(connection, record, self._placer.add(inference))
+            self._rows.inference(connection, record)
+            self._placer.add(inference)
             return True
         raise Conflict(f"The id {inference.id} is taken by another record.", "Send it under another id.")
 

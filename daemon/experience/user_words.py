@@ -41,7 +41,7 @@ _THANKS = re.compile(
     r"|danke|merci|gracias|grazie|obrigad[oa]|谢谢|ありがとう|감사|спасибо)",
     re.I,
 )
-_BUT = re.compile(r"\b(?:but|however|except|though|now\s+\w|next|also|can you|could you|please|aber|mais|pero)\b|\?", re.I)
+_BUT = re.compile(r"\b(?:but|however|except|though|now\s+\w+|next|also|can you|could you|please|aber|mais|pero)\b|\?", re.I)
 _MARK = re.compile(r"/(good|bad)(?:\s|$)", re.I)
 _WORD = re.compile(r"\w+")
 
