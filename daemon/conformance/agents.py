@@ -14,6 +14,10 @@ _WORK_TOKENS = 2500
 _ROOM = 2.5
 """An agent that has its own prompt and half as much again for the work compacts at every other turn."""
 _SLOW_S = 20.0
+_UNTRIED = {
+    "responses": " Tools were tried over the chat wire.",
+    "messages": " Only that the messages wire answers was tried, and tools over the chat wire.",
+}
 _ROUTES = {"chat": "POST /v1/chat/completions", "responses": "POST /v1/responses", "messages": "POST /v1/messages"}
 
 
@@ -47,7 +51,7 @@ _CALLS = ("auto", "result")
 AGENTS = (
     Agent("pi", "chat", 1_400, (*_STREAM, "contents", *_TOOLS), ("usage", "length", "overflow", "roles"), _CALLS),
     Agent("opencode", "chat", 7_700, (*_STREAM, "roles", *_TOOLS), ("usage", "at-once", "overflow"), (*_CALLS, "choice")),
-    Agent("codex", "responses", 10_200, (), ("overflow",), (*_CALLS, "choice")),
+    Agent("codex", "responses", 10_200, ("responses",), ("overflow",), (*_CALLS, "choice")),
     Agent("Claude Code", "messages", 12_500, (), ("usage", "at-once", "overflow"), (*_CALLS, "choice")),
     Agent("aider", "chat", 950, ("reply", "stream"), ("length", "overflow"), ("edit",)),
     Agent("qwen-code", "chat", 19_600, (*_STREAM, "contents", *_TOOLS), ("usage", "overflow"), (*_CALLS, "choice")),
@@ -82,8 +86,7 @@ def _judge(agent: Agent, found: Mapping[str, Outcome], facts: Facts) -> AgentVer
         return AgentVerdict(agent.name, Fit.NO, tuple(against))
     if limits:
         return AgentVerdict(agent.name, Fit.LIMITED, tuple(limits))
-    untried = "" if agent.wire == "chat" else f" Only that the {agent.wire} wire answers was tried, and tools over the chat wire."
-    return AgentVerdict(agent.name, Fit.WORKS, (f"All that it needs was found.{untried}",))
+    return AgentVerdict(agent.name, Fit.WORKS, (f"All that it needs was found.{_UNTRIED.get(agent.wire, '')}",))
 
 
 def _those(found: Mapping[str, Outcome], names: Sequence[str], verdict: Verdict) -> list[str]:

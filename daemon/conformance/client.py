@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from types import TracebackType
 
 import httpx
@@ -128,6 +129,20 @@ class Client:
         self.seconds = time.monotonic() - began
         return reply
 
+    async def events(self, path: str, body: JSONObject) -> list[JSONObject]:
+        """What a stream on another wire holds, event by event. Raises as `whole` does."""
+        began = time.monotonic()
+        url = self._target.chat_url.removesuffix("/chat/completions") + path
+        try:
+            async with asyncio.timeout(self._answer_s), self._http.stream("POST", url, json={**body, "stream": True}) as answer:
+                if answer.status_code >= 400:
+                    raise _refused(answer.status_code, await answer.aread())
+                found = [event async for event in _events(answer) if event]
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise self._silent(error) from error
+        self.seconds = time.monotonic() - began
+        return found
+
     def _silent(self, error: Exception) -> Failed:
         if isinstance(error, TimeoutError | httpx.TimeoutException):
             self.silences += 1
@@ -137,22 +152,29 @@ class Client:
 
 
 async def _read(answer: httpx.Response) -> Reply:
-    reader, done, count = StreamReader(), False, 0
-    async for line in answer.aiter_lines():
-        if not line.startswith("data:"):
-            continue  # comments that keep the connection alive, empty lines, names of events
-        data = line[5:].strip()
-        if data == "[DONE]":
+    reader, done = StreamReader(), False
+    async for chunk in _events(answer):
+        if not chunk:
             done = True
             break
-        count += 1
-        chunk = _parsed(data.encode())
-        if not isinstance(chunk, dict) or count > _MAX_CHUNKS:
-            raise Failed("A line of the stream is no JSON object." if count <= _MAX_CHUNKS else "The stream does not end.")
         reader.add(chunk)
         if reader.error:
             raise Failed(f"The stream broke off with an error: {shorten(reader.error)}")
     return reader.end(done=done)
+
+
+async def _events(answer: httpx.Response) -> AsyncIterator[JSONObject]:
+    """The objects of a stream's events; an empty one for `[DONE]`."""
+    count = 0
+    async for line in answer.aiter_lines():
+        if not line.startswith("data:"):
+            continue  # comments that keep the connection alive, empty lines, names of events
+        data = line[5:].strip()
+        count += 1
+        chunk = {} if data == "[DONE]" else _parsed(data.encode())
+        if not isinstance(chunk, dict) or count > _MAX_CHUNKS:
+            raise Failed("A line of the stream is no JSON object." if count <= _MAX_CHUNKS else "The stream does not end.")
+        yield chunk
 
 
 def _parsed(data: bytes) -> JSON:
