@@ -86,6 +86,21 @@ class Client:
         finally:
             connection.close()
 
+    def lines(self, path: str, query: Mapping[str, str | int | None]) -> Iterator[bytes]:
+        """A long answer line by line, as it comes.
+
+        Raises:
+            EngineError: the connection broke.
+        """
+        present = {name: str(value) for name, value in query.items() if value not in (None, "")}
+        connection, response = self._send("GET", f"{path}?{urlencode(present)}", None, {}, _TIMEOUT_S)
+        try:
+            yield from response
+        except (OSError, http.client.HTTPException) as error:
+            raise EngineError("The connection to the daemon broke.", "See what it says: reef logs") from error
+        finally:
+            connection.close()
+
     def _ask(
         self,
         method: str,

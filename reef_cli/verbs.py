@@ -46,6 +46,8 @@ VERBS = (
     Verb("good", FEEDBACK, "Say that a reply, or a whole session, was good."),
     Verb("bad", FEEDBACK, "Say that a reply was bad, and how it should have been, or that a whole session was."),
     Verb("import", FEEDBACK, "Take in conversations that were held elsewhere, or the history of a git repository."),
+    Verb("forget", FEEDBACK, "Erase a session or a record, from releases too."),
+    Verb("export", FEEDBACK, "Write sessions in a form that other programs learn from."),
     Verb("train", LEARN, "Tell the scenario's recipe in words what to learn."),
     Verb("evolve", LEARN, "Run a recipe now and follow it."),
     Verb("runs", LEARN, "List the runs, show one, or cancel one."),
