@@ -45,9 +45,8 @@ class _New:
 
     node: Node
     parent: Node | None
-    body: bytes
+    body: bytes | None  # None: a blob that stands already
     content: bytes  # the hash of the body alone
-    memory: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -92,14 +91,24 @@ class Forest:
         known = self._messages.get(seen)
         if known is not None:
             return known
-        body = encode(message)
-        content = digest(body)
+        content, body = self._content(message, seen[1])
         address = digest(above, content)
         new = self._pending.messages.get(address)
         if new is None:
             new = self._pending.messages[address] = _New(Node(0, address), parent, body, content)
         self._messages[seen] = new.node
         return new.node
+
+    def _content(self, message: Message, mark: int) -> tuple[bytes, bytes | None]:
+        """Its hash, and its body unless it is a blob that stands already: the same text often comes below another parent."""
+        content = self._values.get(mark)
+        if content is not None and content in self._blobs:
+            return content, None
+        body = encode(message)
+        content = digest(body)
+        if len(body) > LARGE_BYTES:
+            self._values[mark] = content
+        return content, body
 
     def add_value(self, value: JSON) -> bytes | None:
         """The content hash of a value that is kept as a blob, for `blob_row`; None: it is small, and its owner keeps it."""
@@ -140,17 +149,17 @@ class Forest:
         pending, self._pending = self._pending, _Pending()
         messages = self._missing(connection, "messages", pending.messages)
         for new in messages:
-            if len(new.body) > LARGE_BYTES and new.content not in self._blobs:
+            if new.body is not None and len(new.body) > LARGE_BYTES and new.content not in self._blobs:
                 pending.blobs[new.content] = new.body
         self._write_blobs(connection, pending.blobs)
         rows: list[tuple[Value, ...]] = []
         for new in messages:
-            large = len(new.body) > LARGE_BYTES
-            body, blob = (None, self._blobs[new.content]) if large else (pack(new.body), None)
+            small = new.body is not None and len(new.body) <= LARGE_BYTES
+            body, blob = (pack(new.body or b""), None) if small else (None, self._blobs[new.content])
             rows.append((new.node.row, new.node.address, new.parent.row if new.parent else None, body, blob))
         insert(connection, "messages (id, hash, parent, body, blob)", rows)
         blocks = self._missing(connection, "token_blocks", pending.blocks)
-        rows = [(new.node.row, new.node.address, new.parent.row if new.parent else None, pack(new.body)) for new in blocks]
+        rows = [(new.node.row, new.node.address, new.parent.row if new.parent else None, pack(new.body or b"")) for new in blocks]
         insert(connection, "token_blocks (id, hash, parent, data)", rows)
 
     def _missing(self, connection: sqlite3.Connection, table: str, wanted: dict[bytes, _New]) -> list[_New]:

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Sequence
 from typing import cast
 
+import orjson
 import zstandard
 
 from daemon.errors import DataError
@@ -32,7 +33,11 @@ _local = threading.local()  # zstd contexts must not be shared between threads
 
 
 def to_json(value: JSON) -> bytes:
-    """Compact UTF-8; key order is kept, lone surrogates (legal in JSON escapes) survive."""
+    """Compact UTF-8; key order is kept, lone surrogates (legal in JSON escapes) and integers of any size survive."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        pass  # what orjson refuses
     return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
 
 

@@ -91,11 +91,14 @@ class Rows:
         records: list[Sequence[Value]] = []
         rows: list[Sequence[Value]] = []
         signals: list[Sequence[Value]] = []
-        for sequence, inference, content in zip(range(first, first + len(batch)), batch, collected, strict=True):
-            scenario = self.scenario(connection, inference.scenario, inference.created_at)
+        scenarios = [self.scenario(connection, inference.scenario, inference.created_at) for inference in batch]
+        keys = [clean(inference.session) for inference in batch]
+        self._sessions.find(connection, zip(scenarios, keys, strict=True))
+        sequences = range(first, first + len(batch))
+        for sequence, inference, content, scenario, key in zip(sequences, batch, collected, scenarios, keys, strict=True):
             records.append((sequence, scenario, clean(inference.id), "inference", inference.created_at))
             release = self._word(connection, inference.release_id)
-            session = self._session(connection, scenario, inference, sequence, release)
+            session = self._session(scenario, key, inference, sequence, release)
             self._sequences[inference.id] = sequence
             parent = self._sequence_of(connection, inference.lineage.follows, scenario)
             if parent is not None and (observed := observed_by(connection, inference, parent)):
@@ -127,7 +130,7 @@ class Rows:
             insert(connection, _SIGNALS, [row], _MORE_SIGNALS)
         if len(self._sequences) > _SEQUENCES:
             self._sequences.clear()
-        return list(range(first, first + len(batch)))
+        return list(sequences)
 
     def _collect(self, inference: Inference) -> _Content:
         """What of a record is stored once for all: known after this, written by `Forest.write`."""
@@ -142,10 +145,10 @@ class Rows:
         block, whole = forest.add_tokens(tokens.prompt)
         return _Content((prompt, effective, reply), fields, block, pack_trace(tokens.prompt[whole:], tokens.completion, tokens.logprobs))
 
-    def _session(self, connection: sqlite3.Connection, scenario: int, inference: Inference, sequence: int, release: int) -> Session:
+    def _session(self, scenario: int, key: str, inference: Inference, sequence: int, release: int) -> Session:
         turn = inference.kind is TurnKind.TURN
         counted = turn and inference.lineage.step is not Step.CHOICE
-        session = self._sessions.get(connection, scenario, clean(inference.session), inference.created_at)
+        session = self._sessions.change(scenario, key, inference.created_at)
         if turn and not session.title:
             session.title = title_of(inference.messages)
         session.count(sequence, inference.created_at, release, turn=counted, aside=not turn)

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import cast
 
 from daemon.experience.statements import insert, select
 
@@ -57,18 +58,27 @@ class Sessions:
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], Session] = {}
         self._changed: dict[int, Session] = {}
+        self._next_id = 0
 
     def forget(self) -> None:
         self._known.clear()
         self._changed.clear()
 
-    def get(self, connection: sqlite3.Connection, scenario: int, key: str, at: float) -> Session:
-        """The session's row, which is about to change; `at` is when a new one began."""
+    def find(self, connection: sqlite3.Connection, wanted: Iterable[tuple[int, str]]) -> None:
+        """Make these sessions (scenario, key) known, as far as they stand: one query for a batch."""
+        unknown = {key for scenario, key in wanted if (scenario, key) not in self._known}
+        query = "SELECT id, scenario, key, created_at, title, releases FROM sessions WHERE key"
+        for row in select(connection, query, list(unknown)):
+            number, scenario, key, created_at, title, releases = cast("tuple[int, int, str, float, str, str]", row)
+            self._known.setdefault((scenario, key), Session(number, scenario, key, created_at, title, json.loads(releases)))
+        self._next_id = 1 + int(connection.execute("SELECT coalesce(max(id), 0) FROM sessions").fetchone()[0]) if unknown else 0
+
+    def change(self, scenario: int, key: str, at: float) -> Session:
+        """The session's row, which is about to change, after `find`; `at` is when a new one begins."""
         session = self._known.get((scenario, key))
         if session is None:
-            session = self._known[scenario, key] = self._find(connection, scenario, key) or Session(0, scenario, key, at, "")
-        if not session.id:
-            session.id = self._new_id(connection)
+            session = self._known[scenario, key] = Session(self._next_id, scenario, key, at, "")
+            self._next_id += 1
         self._changed[session.id] = session
         return session
 
@@ -94,15 +104,6 @@ class Sessions:
         self._changed.clear()
         if len(self._known) > _REMEMBERED:
             self._known.clear()
-
-    def _find(self, connection: sqlite3.Connection, scenario: int, key: str) -> Session | None:
-        query = "SELECT id, created_at, title, releases FROM sessions WHERE scenario = ? AND key = ?"
-        row = connection.execute(query, (scenario, key)).fetchone()
-        return None if row is None else Session(int(row[0]), scenario, key, float(row[1]), str(row[2]), json.loads(row[3]))
-
-    def _new_id(self, connection: sqlite3.Connection) -> int:
-        highest = connection.execute("SELECT max(id) FROM sessions").fetchone()[0]
-        return max(highest or 0, max(self._changed, default=0)) + 1
 
 
 def recount(connection: sqlite3.Connection, sessions: Iterable[int]) -> None:
