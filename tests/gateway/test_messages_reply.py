@@ -24,7 +24,7 @@ from daemon.records import Inference, JSONObject, Usage
 from tests.experience.make import inference
 
 EVENT: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
-USAGE = Usage(50, 7, 20)
+USAGE = Usage(50, 7, 20, 3)
 
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
 arguments = st.dictionaries(

@@ -89,7 +89,7 @@ class MessagesReader(ReplyReader):
         counts = self._counts
         cached = counts.get("cache_read_input_tokens", 0)
         prompt = counts.get("input_tokens", 0) + counts.get("cache_creation_input_tokens", 0) + cached
-        usage = Usage(prompt, counts.get("output_tokens", 0), cached)
+        usage = Usage(prompt, counts.get("output_tokens", 0), cached, counts.get("thinking_tokens", 0))
         return Finished(_FINISH_REASONS.get(self._reason, "stop"), usage, stop_sequence=self._stop_sequence)
 
     def _begin(self, index: int, block: JSON) -> Delta:
@@ -130,6 +130,9 @@ class MessagesReader(ReplyReader):
         """Later counts replace earlier ones; those that are left out stand."""
         if isinstance(usage, dict):
             self._counts.update({name: whole(value) for name, value in usage.items() if isinstance(value, int)})
+            details = usage.get("output_tokens_details")
+            if isinstance(details, dict):
+                self._counts["thinking_tokens"] = whole(details.get("thinking_tokens"))
 
     def _note_end(self, said: JSON) -> None:
         if isinstance(said, dict):

@@ -16,6 +16,7 @@ from daemon.gateway.wires.thinking import carried_in
 from daemon.records import JSON, JSONObject, Message
 
 _BILLING = "x-anthropic-billing-header:"
+_written = json.JSONEncoder(ensure_ascii=False).encode  # made once: a long history holds many calls
 _ROLES = ("user", "assistant", "system")
 _PASSED = ("document", "container_upload")  # an engine that cannot read them says so
 
@@ -116,7 +117,7 @@ def _call(block: JSONObject, name: str) -> JSONObject:
         raise bad(f"{name}.name", "a text", tool)
     if not isinstance(given, dict):
         raise bad(f"{name}.input", "an object", given)
-    return {"id": call, "type": "function", "function": {"name": tool, "arguments": json.dumps(given, ensure_ascii=False)}}
+    return {"id": call, "type": "function", "function": {"name": tool, "arguments": _written(given)}}
 
 
 def _reasoning(block: JSONObject) -> str:
