@@ -28,6 +28,7 @@ SHORTEST_TEXT = 24
 REWRITTEN_BYTES = 256 << 20
 """A database up to this size is rewritten after something was forgotten; that takes a second or two for 100 MB."""
 _STEP = 500
+_TELLING = ("note", "task", "answer", "candidate", "selected", "failed")  # events of runs that may quote
 _TRIES = 3
 _SCRUBS, _SCRUB_PAUSE_S = 20, 0.25
 
@@ -76,6 +77,7 @@ def erase(store: Store, doomed: Doomed) -> bool:
         store.alone(lambda connection, step=step: remove_reports(connection, step)).result()  # type: ignore[misc]
     for step in chunks(doomed.sequences, _STEP):
         store.alone(lambda connection, step=step: remove_records(connection, step)).result()  # type: ignore[misc]
+    store.alone(lambda connection: _silence_runs(connection, doomed.runs)).result()
     store.alone(lambda connection: _sweep(connection, doomed.garbage)).result()
     reader = Reader(store.path)
     try:
@@ -142,6 +144,13 @@ def _update_session(connection: sqlite3.Connection, session: int) -> None:
         "UPDATE sessions SET turns = ?, asides = ?, last_sequence = ?, title = ? WHERE id = ?", (turns, asides, last, title, session)
     )
     recount(connection, [session])
+
+
+def _silence_runs(connection: sqlite3.Connection, runs: Iterable[str]) -> None:
+    """What runs told of what they read and tried; how they went stays."""
+    kinds = ",".join(f"'{kind}'" for kind in _TELLING)
+    query = f"DELETE FROM run_events WHERE run = ? AND json_extract(event, '$.type') IN ({kinds})"
+    connection.executemany(query, [(run,) for run in runs])
 
 
 def _sweep(connection: sqlite3.Connection, garbage: Garbage) -> None:

@@ -25,6 +25,10 @@ class RepositoryReleases(ReleaseSource):
         self._loras = loras
         self._kept: OrderedDict[tuple[str, str], Snapshot] = OrderedDict()
 
+    def forget(self) -> None:
+        """Read releases anew: their files were changed in place."""
+        self._kept.clear()
+
     async def snapshot(self, scenario: str, release_id: str) -> Snapshot:
         """The snapshot of any release of a scenario, a held candidate included. Raises `NotFound`, `DataError`."""
         found = self._kept.get((scenario, release_id))

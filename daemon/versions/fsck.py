@@ -5,7 +5,6 @@ Found and named, never mended here. An interrupted publish leaves objects that n
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from daemon.versions.manifest import ArtifactKind
 from daemon.versions.refs import SCENARIOS, check_scenario, is_release_id
 from daemon.versions.release import Release, ReleaseState
 from daemon.versions.repository import Repository
+from daemon.versions.tombstones import hash_of
 
 
 class Severity(StrEnum):
@@ -59,6 +59,8 @@ def fsck(repository: Repository, facts: LogFacts | None = None) -> list[Problem]
 class _Checker:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
+        self._tombstones = repository.tombstones.objects
+        self._erased = repository.tombstones.weights
         self._objects: dict[bytes, str] = {}  # id → "" or what is wrong, each read once
         self._weights: dict[str, str] = {}
         self._used: set[str] = set()
@@ -175,7 +177,8 @@ class _Checker:
             return None, [*found, Problem(Severity.ERROR, where, error.message, error.hint)]
         where = f"{release.manifest.scenario} {release.id}"
         harness = release.manifest.artifact(ArtifactKind.HARNESS)
-        if (harness.content_id if harness else "") != (release.tree.content_id if release.tree.files else ""):
+        buried = any(object_id.decode() in self._tombstones for object_id in reader.reachable(commit_id))
+        if not buried and (harness.content_id if harness else "") != (release.tree.content_id if release.tree.files else ""):
             found.append(Problem(Severity.ERROR, where, "The harness is not the one that its manifest names.", "Restore a backup."))
         lora = release.manifest.artifact(ArtifactKind.LORA)
         if state is not ReleaseState.REJECTED and {name: None for name in pointers} != {
@@ -188,7 +191,10 @@ class _Checker:
             if pointer is None or (pointer.oid, pointer.size) != (stored.sha256, stored.size_bytes):
                 found.append(Problem(Severity.ERROR, where, f"lora/{stored.name} is no pointer to its weights.", "Restore a backup."))
             wrong = self._stored(stored.sha256, stored.size_bytes)
-            if wrong:
+            if wrong and stored.sha256 in self._erased:
+                message = f"The weights {stored.name} were erased with a session that they were trained on."
+                found.append(Problem(Severity.NOTE, where, message, "The release cannot serve again."))
+            elif wrong:
                 message = f"The weights {stored.name} (sha256 {stored.sha256}) {wrong}."
                 hint = f"Put a copy back at {self._repository.weights.path_of(stored.sha256)}."
                 found.append(Problem(Severity.ERROR, where, message, hint))
@@ -207,10 +213,9 @@ class _Checker:
             return "is missing"
         except (ObjectFormatException, ChecksumMismatch, zlib.error, ValueError, AssertionError, EOFError, OSError):
             return "is damaged"
-        header = kinds.get(kind, b"?") + b" " + str(len(data)).encode() + b"\0"
-        return (
-            "" if hashlib.sha1(header + data, usedforsecurity=False).hexdigest().encode() == object_id else "has another hash than its name"
-        )
+        found = hash_of(kinds.get(kind, b"?"), data)
+        known = self._tombstones.get(object_id.decode())
+        return "" if found in (object_id.decode(), known) else "has another hash than its name"
 
     def _stored(self, sha256: str, size_bytes: int) -> str:
         if sha256 not in self._weights:

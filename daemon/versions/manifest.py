@@ -30,6 +30,7 @@ class Operation(StrEnum):
     PROMOTE = "promote"
     UNDO = "undo"
     RECOVERY = "recovery"
+    FORGET = "forget"
 
 
 class ArtifactKind(StrEnum):

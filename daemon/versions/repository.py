@@ -18,13 +18,15 @@ from daemon.errors import Conflict, DataError, NotFound
 from daemon.failpoints import failpoint
 from daemon.harness_tree import HarnessTree, check_tree
 from daemon.versions import git_objects
+from daemon.versions.burying import bury, erase_files, replaced
 from daemon.versions.change import change_line
 from daemon.versions.draft import lora_of, manifest_of
 from daemon.versions.lock import WriteLock
-from daemon.versions.manifest import Manifest
+from daemon.versions.manifest import Manifest, StoredFile
 from daemon.versions.refs import Refs, check_scenario, head_ref, held_refs, is_release_id, mirror_ref, rejected_refs
 from daemon.versions.release import LORA_GGUF, Draft, LoRAFiles, Prepared, Release, ReleaseState, nearest_ids
 from daemon.versions.storage import open_or_create, open_repository, storing
+from daemon.versions.tombstones import Tombstones, Words
 from daemon.versions.weights import WeightStore
 
 _LOG = logging.getLogger(__name__)
@@ -45,7 +47,8 @@ class Repository:
         self._repo = open_repository(path) if only_look else open_or_create(path)
         self.refs = Refs(self._repo, path)
         self._lock = WriteLock(path / "reef" / "lock")
-        self.reader = git_objects.ObjectReader(self._repo)
+        self.tombstones = Tombstones(path / "reef" / "tombstones.json")
+        self.reader = git_objects.ObjectReader(self._repo, self.tombstones)
         self._releases: dict[str, Release] = {}  # by commit id; commits never change
         self.weights = WeightStore(path / "lfs")
         if not only_look:
@@ -189,6 +192,50 @@ class Repository:
         """Give back the disk of a preparation that came to nothing; weights that a release uses stay."""
         with self._lock.held(), storing(self.path):
             self._remove_unused(prepared.fresh_weights)
+
+    def holding(self, words: Words) -> dict[tuple[str, str], int]:
+        """How many files of which release (scenario, id) hold any of `words`; nothing changes."""
+        doomed = replaced(self._repo, words)
+        found: dict[tuple[str, str], int] = {}
+        for release in self._all():
+            count = len(self.reader.reachable(release.commit_id) & doomed.keys())
+            if count:
+                found[release.manifest.scenario, release.id] = count
+        return found
+
+    def bury(self, words: Words) -> int:
+        """Take `words` out of the files of every release; how many files were replaced. See `tombstones`."""
+        with self._lock.held(), storing(self.path):
+            doomed = replaced(self._repo, words)
+            bury(self._repo, self.path / "objects", self.tombstones, doomed)
+            self._releases.clear()
+            self.reader.forget()
+        return len(doomed)
+
+    def erase_weights(self, files: Sequence[StoredFile]) -> None:
+        """Remove weights that no release may serve again; a check knows them as erased."""
+        with self._lock.held(), storing(self.path):
+            self.tombstones.add({}, [stored.sha256 for stored in files])
+            erase_files([self.weights.path_of(stored.sha256) for stored in files])
+
+    def drop_held(self, scenario: str, release_id: str) -> None:
+        """A held candidate is given up, its weights with it."""
+        with self._lock.held(), storing(self.path):
+            name = held_refs(scenario) + release_id
+            commit_id = self.refs.get(name)
+            if commit_id is None:
+                return
+            release = self._read(commit_id, ReleaseState.HELD)
+            self.refs.remove(name, commit_id)
+            self._remove_unused([stored.sha256 for stored in (release.lora.files if release.lora else ())])
+
+    def _all(self) -> Iterator[Release]:
+        """Every release of every scenario, in whatever state."""
+        for scenario in self.refs.all_scenarios():
+            for release in (*self._walk(scenario), *self.held(scenario), *self.rejected(scenario)):
+                yield release
+                for parent in release.parents[1:]:
+                    yield self._read(parent, ReleaseState.PROMOTED)
 
     def weights_in_use(self) -> set[str]:
         """sha256 of all LFS objects that a release, held candidates included, refers to."""
