@@ -63,6 +63,8 @@ def read_commits(folder: Path, limit: int = COMMITS) -> Iterator[CommitPair]:
     Raises:
         DataError: no repository, or one that is damaged or incomplete.
     """
+    if not folder.is_dir():
+        raise DataError(f"{folder} cannot be read: there is no such folder.")
     try:
         with _bounded_memory(), contextlib.closing(Repo.discover(str(folder))) as repository:
             newest = [entry.commit for entry in repository.get_walker(include=[repository.head()], max_entries=limit)]

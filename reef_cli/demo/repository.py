@@ -1,24 +1,24 @@
 """The demo's workload from the history of a git repository of the user's: what changed → the subject that was written.
 
-Read with the user's own git, without running anything that the repository configures (no textconv, no external
-diff, no hooks). The form to learn is the one that most of the subjects share.
+Read as `reef import --git` reads it, without running anything that the repository configures. The form to learn is the one that
+most of the subjects share.
 """
 
 from __future__ import annotations
 
 import random
 import re
-import shutil
-import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daemon.errors import DataError
+from daemon.importing import git_history
 from reef_cli.demo.workload import Correction, Workload
 
 _CORRECTIONS, _HELD_OUT, _HELD_IN, _SEALED = 8, 24, 12, 4
 _FEWEST = _CORRECTIONS + 20 + 4
-_COMMITS_READ = 600
+_COMMITS_READ = 800  # merges among them
 _DIFF_LINES = 6
 _LINE_CHARACTERS = 100
 _FILES_SHOWN = 6
@@ -27,8 +27,7 @@ _COMMON = 0.8
 
 _CONVENTIONAL = r"(?:feat|fix|docs|style|refactor|perf|test|build|ci|chore|revert)(?:\([^)\n]{1,40}\))?!?: \S"
 _AREA = r"[\w./*{},-]{2,40}: \S"
-
-_AS_TEXT = ("--numstat", "--patch", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+_MOST_FILES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ def workload_of(repository: Path, shipped: Workload) -> Workload:
     """Build a workload from the newest commits; the unrelated prompts are the shipped ones.
 
     Raises:
-        DataError: no git, no repository, or too short a history.
+        DataError: no repository, a damaged one, or too short a history.
     """
     commits = read_commits(repository)
     if len(commits) < _FEWEST:
@@ -88,57 +87,27 @@ def form_of(subjects: list[str]) -> tuple[str, str]:
 
 def read_commits(repository: Path) -> list[Commit]:
     """The newest commits with one parent, newest first; a subject that occurs twice counts once."""
-    log = _git(repository, ["log", f"--max-count={_COMMITS_READ}", "--no-merges", "--min-parents=1", "--format=%x00%s%x01", *_AS_TEXT])
     commits: list[Commit] = []
     seen: set[str] = set()
-    for entry in log.split("\0")[1:]:
-        subject, _, body = entry.partition("\x01")
-        subject = subject.strip()
-        change = summarise(body)
-        if change and 8 <= len(subject) <= 120 and subject.lower() not in seen:
-            seen.add(subject.lower())
-            commits.append(Commit(subject, change))
+    for pair in reversed(list(git_history.read_commits(repository, _COMMITS_READ))):
+        change = summarise(pair.files)
+        if change and 8 <= len(pair.subject) <= 120 and pair.subject.lower() not in seen:
+            seen.add(pair.subject.lower())
+            commits.append(Commit(pair.subject, change))
     return commits
 
 
-def summarise(body: str) -> str:
-    """Files with counts, then the first changed lines; empty for a change without text."""
-    counts = re.findall(r"^(\d+)\t(\d+)\t(.+)$", body, re.MULTILINE)
-    if not counts or len(counts) > 30:
+def summarise(files: Sequence[git_history.FileChange]) -> str:
+    """Files with counts, then the first changed lines; empty for a change of too many files."""
+    if len(files) > _MOST_FILES:
         return ""
-    names = [f"{path} (+{added} -{removed})" for added, removed, path in counts[:_FILES_SHOWN]]
-    if len(counts) > _FILES_SHOWN:
-        names.append(f"and {len(counts) - _FILES_SHOWN} more files")
-    lines = re.findall(r"^[+-](?![+-]{2} )\s*\S.*$", body, re.MULTILINE)
+    names = [f"{file.path} (+{file.added} -{file.removed})" for file in files[:_FILES_SHOWN]]
+    if len(files) > _FILES_SHOWN:
+        names.append(f"and {len(files) - _FILES_SHOWN} more files")
+    lines = [line for file in files for line in file.lines if line[0] in "+-" and line[1:].strip()]
     shown = [line[:_LINE_CHARACTERS] for line in lines[:_DIFF_LINES]]
     return "; ".join(names) + ("\n" + "\n".join(shown) if shown else "")
 
 
 def _prompt(commit: Commit) -> str:
-    return f"Write a commit message for this change: {commit.change}"
-
-
-def _git(repository: Path, arguments: list[str]) -> str:
-    git = shutil.which("git")
-    if git is None:
-        raise DataError("git was not found. Install it, or run `reef demo` without --repo.")
-    command = [
-        git,
-        "-C",
-        str(repository),
-        "-c",
-        "core.quotepath=off",
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "log.showSignature=false",
-        *arguments,
-    ]
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise DataError(f"git took over two minutes to read {repository}.") from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise DataError(f"{repository} cannot be read: {said[-1] if said else 'git failed'}.")
-    return done.stdout.decode("utf-8", errors="replace")
+    return f"{git_history.PROMPT} {commit.change}"
