@@ -119,26 +119,27 @@ def test_sessions_are_searched_and_cannot_steer_the_terminal(reef, daemon: Stand
     assert parse_qs(urlsplit(daemon.asked[-1][1]).query) == {"q": ["a b&c"], "limit": ["5"]}
 
 
+def _turn(number: int, added: list[dict], said: str, **more: object) -> dict:
+    plain = {"receipt": f"rec_{number}", "release_id": "r1", "kind": "turn", "step": "continue", "follows": f"rec_{number - 1}", "line": 0}
+    return {**plain, "added": added, "reply": {"content": said}, "signals": [], "reports": [], **more}
+
+
 def test_a_session_is_shown_turn_by_turn_without_repeating(reef, daemon: StandIn) -> None:
-    first = [{"role": "user", "content": "one"}]
-    second = [*first, {"role": "assistant", "content": "uno"}, {"role": "user", "content": [{"type": "text", "text": "two"}]}]
     turns = [
-        {"receipt": "rec_1", "release_id": "r1", "messages": first, "reply": {"content": "uno"}, "reports": []},
-        {
-            "receipt": "rec_2",
-            "release_id": "r2",
-            "messages": second,
-            "reply": {"content": "dos\x07"},
-            "note": "A call could not be read.\x07",
-            "cache_miss": "evicted",
-            "reports": [
-                {"score": 1.0},
-                {"score": None, "feedback": {"correction": "tres\x07", "note": "off by one"}},
-            ],
-        },
+        _turn(1, [{"role": "user", "content": "one"}], "uno", step="begin", follows=None),
+        _turn(
+            2,
+            [{"role": "user", "content": [{"type": "text", "text": "two"}]}],
+            "dos\x07",
+            note="A call could not be read.\x07",
+            cache_miss="evicted",
+            signals=["objected", "tool_failed"],
+            reports=[{"score": 1.0}, {"score": None, "feedback": {"correction": "tres\x07", "note": "off by one"}}],
+        ),
     ]
-    daemon.answer("GET /reef/scenarios/default/sessions/ses_1", {"id": "ses_1", "turns": turns})
+    daemon.answer("GET /reef/scenarios/default/sessions/ses_1", {"id": "ses_1", "turns": turns, "asides": 0, "releases": ["r1", "r2"]})
     out = reef("session", "ses_1").out
+    assert out.splitlines()[0] == "ses_1 · r1, r2"
     assert out.count("  one") == 1
     assert out.count("  uno") == 1
     assert "  two" in out
@@ -146,8 +147,40 @@ def test_a_session_is_shown_turn_by_turn_without_repeating(reef, daemon: StandIn
     assert "rec_2" in out
     assert out.count("read again from the start: evicted\n") == 1
     assert "└ A call could not be read. \n" in out
+    assert "└ signals: objected, tool failed\n" in out
     assert "report: score 1\n" in out
     assert "report: correction: tres  · note: off by one\n" in out
+    assert "──" not in out
+
+
+def test_a_session_marks_what_does_not_simply_go_on_and_folds_what_is_long(reef, daemon: StandIn) -> None:
+    long = "\n".join(f"line {number}" for number in range(100))
+    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "bash", "arguments": '{"command": "ls"}'}}]}
+    turns = [
+        _turn(1, [{"role": "user", "content": "Generate a title"}], "A title", kind="aside", step="begin"),
+        _turn(2, [{"role": "system", "content": long}, {"role": "user", "content": "one"}], "", step="begin", reply=call),
+        _turn(3, [{"role": "tool", "content": long}], "uno"),
+        _turn(4, [], "uno again", step="retry", follows="rec_3"),
+        _turn(5, [{"role": "user", "content": "other"}], "otra", step="branch", follows="rec_2", line=1),
+        _turn(6, [{"role": "user", "content": "back"}], "vuelta", follows="rec_4", line=0),
+        _turn(7, [{"role": "user", "content": "summary"}], "sum", step="compaction", follows="rec_6"),
+        _turn(8, [{"role": "user", "content": "a subagent"}], "sub", step="begin", follows=None, line=2),
+    ]
+    daemon.answer("GET /reef/scenarios/default/sessions/ses_1", {"id": "ses_1", "turns": turns})
+    out = reef("session", "ses_1").out
+    assert "· aside rec_1: A title\n" in out and "Generate a title" not in out
+    assert '→ bash({"command": "ls"})' in out
+    assert "line 2\n" in out and "line 50" not in out and "more lines" in out and "--full" in out
+    for mark in (
+        "── the request of rec_3 again",
+        "── branch: goes on from rec_2 with other words",
+        "── goes on from rec_4",
+        "── compaction: goes on from rec_6 with a shorter history",
+        "── a new beginning",
+    ):
+        assert out.count(f"{mark}\n") == 1, mark
+    full = reef("session", "ses_1", "--full").out
+    assert full.count("line 50") == 2 and "more lines" not in full and "Generate a title" in full
 
 
 def test_evolve_follows_the_run_and_names_the_next_step(reef, daemon: StandIn) -> None:
