@@ -100,6 +100,7 @@ class Delta:
     reasoning: str = ""
     tool_calls: tuple[JSONObject, ...] = ()  # OpenAI tool-call deltas, as they stream
     logprobs: tuple[JSONObject, ...] = ()  # OpenAI's: token, logprob, bytes, top_logprobs; only where asked for
+    choice: int = 0  # of several that one server makes of one request that is passed on
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ class Finished:
     note: str = ""  # such as: a tool call could not be read and is given as text
     cache_miss: str = ""  # why what a conversation had before was read again: see CACHE_MISSES
     stop_sequence: str = ""  # the stop string that ended the reply, where the engine knows it
+    further: tuple[str, ...] = ()  # why the further choices of a request that was passed on ended; empty text: it did not
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,21 @@ from daemon.gateway.call import Call, base_name
 from daemon.records import JSON, Message
 
 _IN_THREAD_CHARACTERS = 64 << 10
+_SEEN_OR_HEARD = frozenset({"image_url", "image", "input_image", "input_audio", "audio", "video", "video_url", "file", "input_file"})
 _LONGEST_TOKEN_CHARACTERS = 1024
 """No vocabulary in use has a longer token, so a prompt has at least its length over this many tokens."""
 
 
+class ModelNotFound(NotFound):
+    code = "model_not_found"
+
+
 def check_model(asked: str, served: ModelInfo) -> None:
-    """Raise `NotFound` unless `asked` is the served model's name, alone or with a release: MODEL@r14."""
+    """Raise `ModelNotFound` unless `asked` is the served model's name, alone or with a release: MODEL@r14."""
     if served.id in (asked, base_name(asked)):
         return
     hint = f"Served here: {served.id}. Set that as the model, or serve another: reef models use NAME."
-    raise NotFound(f"The model {asked!r} is not served here.", hint, param="model")
+    raise ModelNotFound(f"The model {asked!r} is not served here.", hint, param="model")
 
 
 def check_supported(call: Call, capabilities: Capability) -> None:
@@ -31,6 +36,8 @@ def check_supported(call: Call, capabilities: Capability) -> None:
     if call.suffix and Capability.FILL_IN_MIDDLE not in capabilities:
         hint = "Leave out the suffix, or serve a model that was trained to fill in the middle."
         raise Unsupported("This model cannot fill in the middle.", hint, param="suffix")
+    if Capability.IMAGES not in capabilities:
+        _check_texts_only(call.messages)
     if Capability.STRUCTURE in capabilities:
         return
     if call.response_format is not None:
@@ -38,6 +45,16 @@ def check_supported(call: Call, capabilities: Capability) -> None:
         raise Unsupported("This engine cannot hold a reply to a JSON form.", hint, param="response_format")
     if isinstance(call.tool_choice, dict) or call.tool_choice == "required":
         raise Unsupported("This engine cannot be made to call a tool.", "Set tool_choice to auto.", param="tool_choice")
+
+
+def _check_texts_only(messages: Iterable[Message]) -> None:
+    for index, message in enumerate(messages):
+        content = message.get("content")
+        for place, part in enumerate(content if isinstance(content, list) else ()):
+            kind = part.get("type", "text") if isinstance(part, dict) else None
+            if kind in _SEEN_OR_HEARD:
+                hint = "Send text, or name a server whose model can as the engine."
+                raise Unsupported(f"This model reads text only, no {str(kind)[:40]}.", hint, param=f"messages[{index}].content[{place}]")
 
 
 def check_fits(call: Call, model: ModelInfo) -> None:

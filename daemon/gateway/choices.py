@@ -38,12 +38,14 @@ class Choices:
 
     @classmethod
     async def start(cls, starter: Starter, calls: Sequence[Call], place: Place) -> Choices:
-        """Begin all `calls`, one a choice; if one cannot begin, none goes on."""
+        """Begin all `calls`, one a choice; if one cannot begin, none goes on. One that is passed on asks for all choices itself."""
         steps = Steps()
         exchanges: list[Exchange] = []
         try:
             for index, call in enumerate(calls):
                 exchanges.append(await starter.start(call, place, steps, index))
+                if exchanges[0].passes:
+                    break
         except BaseException:
             for exchange in exchanges:
                 exchange.abort()

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 
 from daemon.engine.base import Delta, Engine, Finished, GenerateRequest, Passed, Progress
@@ -37,11 +38,18 @@ class Exchange:
     """See the module. It tells its steps; the last is `Done` or `Failed`."""
 
     def __init__(
-        self, engine: Engine, recorder: Recorder, lease: Lease, request: GenerateRequest, draft: Inference, steps: Steps, index: int
+        self,
+        engine: Engine,
+        recorder: Recorder,
+        lease: Lease,
+        request: GenerateRequest,
+        drafts: Sequence[Inference],
+        steps: Steps,
+        index: int,
     ) -> None:
         """
         Args:
-            draft: the record as far as it is known before the reply.
+            drafts: the record as far as it is known before the reply; where the request is passed on, one a choice that it asks for.
             lease: released when the generation has ended.
             steps: where it tells what happens, as choice `index`.
         """
@@ -49,10 +57,10 @@ class Exchange:
         self._recorder = recorder
         self._lease = lease
         self._request = request
-        self._draft = draft
+        self._drafts = drafts
         self._steps = steps
         self._index = index
-        self._reply = ReplyBuilder()
+        self._replies = [ReplyBuilder() for _ in drafts]
         self._logprobs: list[JSONObject] = []
         self._held: list[bytes] = []
         self._stop_sequence = ""
@@ -67,7 +75,12 @@ class Exchange:
 
     @property
     def record_id(self) -> str:
-        return self._draft.id
+        return self._drafts[0].id
+
+    @property
+    def passes(self) -> bool:
+        """Whether another server makes all choices of the request, which is passed on to it."""
+        return self._request.forward is not None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -114,13 +127,18 @@ class Exchange:
 
     async def _generate(self) -> Finished:
         # Closed whatever happens: that frees its place in the engine at once.
+        patient = bool(self._engine.wires)  # another server waits by itself, and its replies can be long
         async with contextlib.aclosing(self._engine.generate(self._request)) as events:
             async for event in events:
                 self._admitted = True
                 if isinstance(event, Delta):
                     self._tell(Piece(self._take(event), event.logprobs))
+                    if patient and self._steps.full:
+                        await self._steps.room()
                 elif isinstance(event, Passed):
                     self._pass(event)
+                    if self._steps.full:
+                        await self._steps.room()
                 elif isinstance(event, Progress):
                     self._tell(Reading(event.total_tokens))
                 else:
@@ -130,8 +148,10 @@ class Exchange:
     def _take(self, delta: Delta) -> JSONObject:
         if not self._first_token_ms:
             self._first_token_ms = self._elapsed_ms()
+        if delta.choice:
+            return self._replies[delta.choice].add(delta) if delta.choice < len(self._replies) else {}
         self._logprobs += delta.logprobs
-        return self._reply.add(delta)
+        return self._replies[0].add(delta)
 
     def _pass(self, part: Passed) -> None:
         """Tell what does not end the reply at once; what may end it waits for the record."""
@@ -144,20 +164,29 @@ class Exchange:
             self._tell(Frame(data))
         self._held.clear()
 
-    def _completed(self, finished: Finished) -> Inference:
+    def _completed(self, finished: Finished) -> list[Inference]:
+        """One record a choice; the first has the usage of all."""
         self._stop_sequence = finished.stop_sequence
-        reason = "tool_calls" if self._reply.has_tool_calls and finished.finish_reason == "stop" else finished.finish_reason
-        return replace(
-            self._so_far(),
-            finish_reason=reason,
-            usage=finished.usage,
-            tokens=finished.tokens,
-            note=finished.note,
-            cache_miss=finished.cache_miss,
-        )
+        reasons = [finished.finish_reason, *finished.further][: len(self._drafts)]
+        records = [self._record(place, finish_reason=self._reason(place, reason)) for place, reason in enumerate(reasons)]
+        records[0] = replace(
+            records[0], usage=finished.usage, tokens=finished.tokens, note=finished.note, cache_miss=finished.cache_miss
+        )  # fmt: skip
+        return records
 
-    def _so_far(self) -> Inference:
-        return replace(self._draft, reply=self._reply.message(), first_token_ms=self._first_token_ms, total_ms=self._elapsed_ms())
+    def _reason(self, place: int, said: str) -> str:
+        return "tool_calls" if self._replies[place].has_tool_calls and said == "stop" else said
+
+    def _record(self, place: int, *, finish_reason: str, status: Status = Status.OK, error: str = "") -> Inference:
+        return replace(
+            self._drafts[place],
+            reply=self._replies[place].message(),
+            first_token_ms=self._first_token_ms,
+            total_ms=self._elapsed_ms(),
+            finish_reason=finish_reason,
+            status=status,
+            error=error,
+        )
 
     async def _broken(self, status: Status, error: ReefError) -> Failed:
         """A request that the engine never took is no experience: only what began is recorded."""
@@ -165,16 +194,22 @@ class Exchange:
         if not self._admitted:
             return Failed(error)
         reason = "aborted" if status is Status.ABORTED else "error"
-        end = await self._keep(replace(self._so_far(), finish_reason=reason, status=status, error=error.message))
-        return Failed(error, end.inference) if isinstance(end, Done) else end
+        begun = [place for place, reply in enumerate(self._replies) if place == 0 or reply.begun]
+        records = [self._record(place, finish_reason=reason, status=status, error=error.message) for place in begun]
+        end = await self._keep(records)
+        return Failed(error, end.inference, end.further) if isinstance(end, Done) else end
 
-    async def _keep(self, inference: Inference) -> Done | Failed:
+    async def _keep(self, records: Sequence[Inference]) -> Done | Failed:
+        first, *further = records
         try:
-            await self._recorder.record(inference)
+            if further:
+                await asyncio.gather(*(self._recorder.record(record) for record in records))
+            else:
+                await self._recorder.record(first)
         except ReefError as error:
             _log.error("A record could not be stored: %s", error)
             return Failed(error)
-        return Done(inference, tuple(self._logprobs), self._stop_sequence, tuple(self._held))
+        return Done(first, tuple(self._logprobs), self._stop_sequence, tuple(further), tuple(self._held))
 
     def _tell(self, step: Step) -> None:
         self._steps.put(self._index, step)

@@ -262,10 +262,13 @@ def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: 
             request=call.request,
             tags=place.tags,
         )
+        drafts = [draft]
+        if request.forward is not None:
+            drafts += [replace(draft, id=place.receipt_of(at), lineage=place.lineage(at)) for at in range(1, call.choices)]
     except BaseException:
         lease.release()
         raise
-    return Exchange(engine, recorder, lease, request, draft, steps, index)
+    return Exchange(engine, recorder, lease, request, drafts, steps, index)
 
 
 def scenario_of(request: Request) -> str:

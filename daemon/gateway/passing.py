@@ -18,7 +18,7 @@ def passed_on(call: Call, engine: Engine, snapshot: Snapshot) -> Forward | None:
     """What of `call` goes to `engine` as the client sent it; None where it must be translated: a release's hints change it, or the
     engine does not speak the wire."""
     sent = call.sent
-    if sent is None or call.wire not in engine.wires or call.choices > 1 or snapshot.lora is not None or snapshot.hints != _NO_HINTS:
+    if sent is None or call.wire not in engine.wires or snapshot.lora is not None or snapshot.hints != _NO_HINTS:
         return None
     renamed = call.model != engine.model.id  # it pins a release
     body = json_bytes({**sent.value, "model": engine.model.id}) if renamed else sent.data

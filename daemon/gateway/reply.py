@@ -25,6 +25,10 @@ class ReplyBuilder:
         self._calls: dict[int, _ToolCall] = {}
 
     @property
+    def begun(self) -> bool:
+        return bool(self._text or self._reasoning or self._calls)
+
+    @property
     def has_tool_calls(self) -> bool:
         return bool(self._calls)
 

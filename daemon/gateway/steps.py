@@ -40,6 +40,7 @@ class Done:
     inference: Inference
     logprobs: tuple[JSONObject, ...] = ()  # of the whole reply
     stop_sequence: str = ""  # the stop text that ended the reply, where the engine says so
+    further: tuple[Inference, ...] = ()  # the other choices of a request that was passed on
     held: tuple[bytes, ...] = ()  # of a reply that is passed on: what ends it, or all of it where it is not streamed
 
 
@@ -49,7 +50,11 @@ class Failed:
 
     error: ReefError
     recorded: Inference | None = None
+    further: tuple[Inference, ...] = ()  # as `Done.further`
 
+
+_WAITING_BYTES = 1 << 20
+_STEP_BYTES = 512
 
 Step: TypeAlias = Piece | Frame | Reading | Done | Failed
 
@@ -60,9 +65,24 @@ class Steps:
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, Step]] = deque()
         self._reader: asyncio.Future[None] | None = None
+        self._bytes = 0  # of what waits, about
+        self._writers: list[asyncio.Future[None]] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether more waits for a slow reader than there should. Whoever can wait then waits for `room`."""
+        return self._bytes > _WAITING_BYTES
+
+    async def room(self) -> None:
+        """Return when the reader has taken enough."""
+        while self.full:
+            writer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._writers.append(writer)
+            await writer
 
     def put(self, index: int, step: Step) -> None:
         self._waiting.append((index, step))
+        self._bytes += _size(step)
         if self._reader is not None:
             _wake(self._reader)
 
@@ -81,7 +101,19 @@ class Steps:
                 self._reader = None
                 if timer is not None:
                     timer.cancel()
-        return self._waiting.popleft() if self._waiting else None
+        if not self._waiting:
+            return None
+        found = self._waiting.popleft()
+        self._bytes -= _size(found[1])
+        if self._writers and not self.full:
+            for writer in self._writers:
+                _wake(writer)
+            self._writers.clear()
+        return found
+
+
+def _size(step: Step) -> int:
+    return len(step.data) if isinstance(step, Frame) else _STEP_BYTES
 
 
 def _wake(reader: asyncio.Future[None]) -> None:

@@ -23,6 +23,7 @@ class UpstreamServer:
         self.refusal: tuple[int, JSON] | None = None
         self.fault = ""  # "hang up", "garbage", "no end"
         self.delay_s = 0.0
+        self.sent = 0  # chunks of streams
         self.open = 0  # replies being streamed
         self.paths: list[str] = []
         self.models_status = 200
@@ -117,6 +118,7 @@ class UpstreamServer:
                 return
             self._event(writer, {"choices": [{"index": 0, "finish_reason": None, **choice}]})
             await writer.drain()
+            self.sent += 1
             await asyncio.sleep(self.delay_s)
         self._event(writer, {"choices": [{"index": 0, "delta": {}, "text": "", "finish_reason": "length" if cut else self.finish_reason}]})
         usage: JSONObject = {"prompt_tokens": len(words), "completion_tokens": min(len(words), limit if isinstance(limit, int) else 10**9)}
@@ -129,8 +131,11 @@ class UpstreamServer:
         text = "".join(str(part(choice, "delta").get("content", "")) if chat else str(choice["text"]) for choice in said)
         given: JSONObject = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
         usage: JSONObject = {"prompt_tokens": len(words), "completion_tokens": len(said)}
-        choice: JSONObject = {"index": 0, "finish_reason": self.finish_reason, **given}
-        self._answer(writer, 200, {"id": "up-1", "model": "scripted", "choices": [choice], "usage": usage})
+        asked = body.get("n")
+        choices: list[JSON] = [
+            {"index": index, "finish_reason": self.finish_reason, **given} for index in range(asked if isinstance(asked, int) else 1)
+        ]
+        self._answer(writer, 200, {"id": "up-1", "model": "scripted", "choices": choices, "usage": usage})
 
     def _choices(self, body: JSONObject, words: list[str], chat: bool) -> list[JSONObject]:
         """What each chunk's choice says."""

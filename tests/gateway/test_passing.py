@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from daemon.config import UpstreamConfig
+from daemon.engine.base import Capability
 from daemon.engine.upstream.engine import UpstreamEngine
 from daemon.records import JSONObject
-from tests.daemon.running import Running, running
+from tests.daemon.running import Running, running, until
+from tests.engine.fake import ALL, ScriptedEngine
 from tests.engine.upstream_server import UpstreamServer
 
 REQUEST = b'{ "messages":[{"role":"user","content":"h\\u00e9llo"}],\n "model" : "scripted", "x_unknown": {"a": [1.50, 3]}, "stream": %s }'
@@ -114,3 +117,79 @@ async def test_what_is_not_the_form_that_was_asked_for_is_an_error(daemon: Runni
         server.verbatim, server.content_type = said, kind
         status, _, content = await post(daemon, REQUEST % stream)
         assert b'"error"' in content and b"upstream" in content and status == 503
+
+
+async def test_several_choices_are_asked_for_once_and_each_is_recorded(daemon: Running, server: UpstreamServer) -> None:
+    several = (REQUEST % b"true").replace(b'"stream"', b'"n": 3, "stream"')
+    chunks = [f'{{"choices":[{{"index":{index},"delta":{{"content":"w{index} "}},"finish_reason":null}}]}}' for index in (0, 2, 1, 0)]
+    ends = [f'{{"choices":[{{"index":{index},"delta":{{}},"finish_reason":"stop"}}]}}' for index in (1, 0, 2)]
+    server.verbatim = "".join(f"data: {chunk}\n\n" for chunk in [*chunks, *ends]) + DONE
+    _, _, content = await post(daemon, several)
+    assert len(server.bodies) == 1 and server.seen[-1][0] == several
+    marked = [frame for frame in content.decode().split("\n\n") if '"reef"' in frame]
+    receipts = reef_of(marked[0])["agent_record_ids"]
+    assert len(marked) == 1 and isinstance(receipts, list)
+    records = [daemon.services.reader.inference(str(receipt)) for receipt in receipts]
+    assert [record.reply["content"] for record in records] == ["w0 w0 ", "w1 ", "w2 "]
+    server.verbatim = (
+        '{"choices":[{"index":1,"message":{"content":"b"},"finish_reason":"stop"},'
+        '{"index":0,"message":{"content":"a"},"finish_reason":"length"}]}'
+    )
+    _, headers, content = await post(daemon, several.replace(b"3", b"2").replace(b"true", b"false"))
+    assert content.decode() == server.verbatim
+    assert daemon.services.reader.inference(headers["x-reef-agent-record-id"]).finish_reason == "length"
+    assert daemon.services.reader.counts("default").inferences == 5
+
+
+async def test_pictures_pass_to_a_server_that_takes_them_and_are_refused_by_name_by_one_that_does_not(
+    daemon: Running, server: UpstreamServer, tmp_path: Path
+) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "what is this"}, picture]}]
+    server.verbatim = '{"choices":[{"message":{"content":"a cat"},"finish_reason":"stop"}]}'
+    body = {"model": "scripted", "messages": messages}
+    answer = await daemon.client.post("/v1/chat/completions", json=body)
+    assert answer.status_code == 200 and json.loads(server.seen[-1][0])["messages"] == messages
+    assert daemon.services.reader.inference(answer.headers["x-reef-agent-record-id"]).messages[0]["content"] == messages[0]["content"]
+    blind = ScriptedEngine(capabilities=ALL & ~Capability.IMAGES)
+    async with running(tmp_path / "blind", blind) as other:
+        refused = await other.client.post("/v1/chat/completions", json=body)
+    assert refused.status_code == 400 and refused.json()["error"]["param"] == "messages[0].content[1]"
+
+
+async def test_another_model_is_refused_with_the_code_that_sdks_know(daemon: Running) -> None:
+    refused = await daemon.client.post("/v1/chat/completions", json={"model": "gpt-9", "messages": [{"role": "user", "content": "a"}]})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_a_refusal_keeps_its_status_code_and_words(daemon: Running, server: UpstreamServer) -> None:
+    for status, error, said in (
+        (429, {"message": "slow down", "code": "rate_limit_exceeded"}, 429),
+        (400, {"message": "no such thing", "param": "x", "code": "unknown_parameter"}, 400),
+        (500, {"message": "oh"}, 503),
+        (401, {"message": "bad key"}, 503),
+    ):
+        server.refusal, server.headers = (status, {"error": dict(error)}), {"retry-after": "7"}
+        answer = await daemon.client.post("/v1/chat/completions", content=REQUEST % b"true", headers={"content-type": "application/json"})
+        told = answer.json()["error"]
+        assert answer.status_code == said and str(error["message"]) in told["message"]
+        assert told["code"] == error.get("code", "engine_unavailable") or status == 429
+        assert status != 429 or answer.headers["retry-after"] == "7"
+
+
+async def test_a_client_that_does_not_read_holds_up_the_other_server_and_not_the_memory(daemon: Running, server: UpstreamServer) -> None:
+    server.script = [{"content": "word " * 4000}] * 2500  # 50 MB, more than the kernel takes for both
+    headers = {"content-type": "application/json"}
+    async with daemon.client.stream("POST", "/v1/chat/completions", content=REQUEST % b"true", headers=headers) as answer:
+        blocks = answer.aiter_raw()  # kept: it closes the connection when it goes
+        await anext(blocks)
+        still = 0
+        while still < 5:
+            sent = server.sent
+            await asyncio.sleep(0.1)
+            still = still + 1 if sent == server.sent else 0
+        assert server.sent < 2400, "it goes on only as fast as the client reads"
+    await until(lambda: server.open == 0)
+    await until(lambda: daemon.services.reader.counts("default").inferences == 1)
+    record = daemon.services.reader.inference(daemon.services.reader.last_receipt("default") or "")
+    assert record.status == "aborted"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 import aiohttp
@@ -11,6 +12,7 @@ from daemon.engine.upstream.bodies import read_refusal
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, NotFound, ReefError, TooLarge
 from daemon.records import JSON
 
+_CODE = re.compile(r"[a-z_]{1,64}")
 _TOO_LONG = ("maximum context length", "prompt is too long")
 
 
@@ -66,7 +68,10 @@ def _meaning(status: int, error: JSON, retry_after: str | None) -> ReefError:
     if status == 429:
         return Busy(message, retry_after_s=_seconds(retry_after))
     if 400 <= status < 500:
-        return BadRequest(message, param=param if isinstance(param, str) else None)
+        refused = BadRequest(message, param=param if isinstance(param, str) else None)
+        if isinstance(code, str) and _CODE.fullmatch(code):
+            refused.code = code  # clients go by it
+        return refused
     return EngineError(message, "Send the request again.")
 
 

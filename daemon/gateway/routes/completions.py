@@ -28,8 +28,8 @@ class CompletionRoutes:
     async def complete(self, request: Request) -> ASGIApp:
         read = await read_body(request)
         body, calls = read.value, parse(read.value)
-        if len(calls) == 1:
-            calls = [self._gateway.sent(calls[0], read, request)]
+        if len({call.text for call in calls}) == 1:
+            calls[0] = self._gateway.sent(calls[0], read, request)
         place = await self._gateway.place_text(calls, request)
         echoed = [(call.text or "") if echoes(body) else "" for call in calls]
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.engine.base import Capability
-from daemon.errors import NotFound
+from daemon.gateway.admission import ModelNotFound
 from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import Gateway
 from daemon.records import JSON, JSONObject
@@ -36,7 +36,7 @@ class ModelRoutes:
         wanted = str(request.path_params["model"])
         names = await self._gateway.model_names(request)
         if wanted not in names:
-            raise NotFound(f"The model {wanted!r} is not served here.", f"Served: {', '.join(names[:8])}.", param="model")
+            raise ModelNotFound(f"The model {wanted!r} is not served here.", f"Served: {', '.join(names[:8])}.", param="model")
         return json_response(self._anthropic_entry(wanted) if _for_anthropic(request) else self._entry(wanted))
 
     def _anthropic_entry(self, name: str) -> JSONObject:
