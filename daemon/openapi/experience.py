@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daemon.openapi.operation import Operation
-from daemon.openapi.schema import ANY, INTEGER, NUMBER, OBJECT, TEXT, array, either, integer, nullable, obj, optionals, ref, text
+from daemon.openapi.schema import ANY, BOOLEAN, INTEGER, NUMBER, OBJECT, TEXT, array, either, integer, nullable, obj, optionals, ref, text
 from daemon.records import JSONObject
 
 _AREA = "Experience"
@@ -176,6 +176,27 @@ EXPERIENCE: tuple[Operation, ...] = (
         query={"limit": integer(1, 200), "before": _CURSOR, "q": text(1000)},
     ),
     Operation("GET", f"{_SCENARIO}/sessions/{{session}}", "One session with its turns.", _AREA, {200: ref("Session")}),
+    Operation(
+        "POST",
+        f"{_SCENARIO}/forget",
+        "Erase a session or a record, and name the releases that hold it or were trained on it.",
+        _AREA,
+        {
+            200: obj(
+                {
+                    "scenario": TEXT,
+                    "records": array(TEXT),
+                    "reports": array(TEXT),
+                    "releases": array(obj({"scenario": TEXT, "release_id": TEXT, "trained": BOOLEAN})),
+                    "forgotten": BOOLEAN,
+                },
+                {"session": nullable(TEXT), "runs": array(TEXT), "copies": array(TEXT), "head": nullable(TEXT)},
+            )
+        },
+        obj({}, {"session": nullable(TEXT), "record": nullable(TEXT), "dry_run": BOOLEAN, "retire": BOOLEAN}),
+        errors=(409, 422, 429, 503),
+        owner=True,
+    ),
     Operation(
         "POST",
         f"{_SCENARIO}/sessions/{{session}}/update",
