@@ -12,6 +12,8 @@ from daemon.records import Message, Status
 
 REDACTED = "[redacted:"
 """Stands in a text where a secret was. It is read, but never learned."""
+IMPORT = "import"
+"""The wire of what was not said here."""
 _ALWAYS_SOLVED_FROM = 3
 
 
@@ -62,6 +64,8 @@ def _exchange(turn: Turn, min_score: float, max_staleness: int) -> Exchange | st
         return "redacted"
     if correction is not None:
         return Exchange(turn, correction, corrected=True)
+    if inference.wire == IMPORT and inference.tokens is None:
+        return _written(turn)
     if inference.status is not Status.OK:
         return "aborted"
     if inference.tokens is None or not inference.tokens.completion:
@@ -72,6 +76,15 @@ def _exchange(turn: Turn, min_score: float, max_staleness: int) -> Exchange | st
         return "stale"
     content = inference.reply.get("content")
     return Exchange(turn, content if isinstance(content, str) else "", corrected=False)
+
+
+def _written(turn: Turn) -> Exchange | str:
+    """An accepted reply that was said elsewhere: learned like a correction, as text that the engine renders."""
+    reply = turn.inference.reply
+    content = reply.get("content")
+    if reply.get("tool_calls") or not isinstance(content, str) or not content:
+        return "no plain text"
+    return "redacted" if REDACTED in content else Exchange(turn, content, corrected=False)
 
 
 def failed(turns: Iterable[Turn], min_score: float) -> frozenset[str]:

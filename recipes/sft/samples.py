@@ -30,6 +30,7 @@ class Renderer:
         self._model_id = model_id
         self._prefix = hints.model_copy(update={"demonstrations": ()})
         self._end = _end_of_turn([exchange for exchange in exchanges if exchange.turn.inference.model == model_id])
+        self._tail = self._written_end() if self._end is None else 0
 
     def single(self, exchange: Exchange) -> Sample | None:
         """One exchange by itself. None: another model said it, or the template does not keep its beginning when a reply is added."""
@@ -99,7 +100,16 @@ class Renderer:
         for position in range(start, len(tokens)):
             if tokens[position] == self._end:
                 return position + 1
-        return len(tokens)
+        return len(tokens) - max(0, self._tail - 1)
+
+    def _written_end(self) -> int:
+        """How many tokens the template writes behind any reply; the first of them ends the turn. For where no reply was recorded."""
+        asked: Message = {"role": "user", "content": "?"}
+        one, other = (self._through((asked,), text, ()) for text in ("yes", "maybe not"))
+        common = 0
+        while common < min(len(one), len(other)) and one[-1 - common] == other[-1 - common]:
+            common += 1
+        return common
 
 
 def _end_of_turn(exchanges: Sequence[Exchange]) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,16 @@ def test_an_accepted_reply_is_trained_from_its_stored_token_ids(context: RunCont
     assert candidate is not None and accepted.inference.tokens is not None
     sample = _samples(candidate.lora_folder, "positive")[0]
     assert (sample.prompt, sample.completion) == (accepted.inference.tokens.prompt, accepted.inference.tokens.completion)
+
+
+def test_what_was_said_elsewhere_ends_like_a_reply_of_the_model_although_none_was_recorded(context: RunContext) -> None:
+    """What the template writes behind the end of a turn, a line break, is never sampled and must not be learned."""
+    accepted = turn("good", "reply", score=1.0)
+    imported = replace(accepted, inference=replace(accepted.inference, wire="import", model="other", tokens=None))
+    candidate = _recipe().propose(Batch((imported,)), context)
+    assert candidate is not None
+    sample = _samples(candidate.lora_folder, "positive")[0]
+    assert list(sample.prompt) == render((user("good"),), (), True) and sample.completion == (*encode("reply"), END)
 
 
 def test_nothing_is_learned_from_the_place_of_a_secret(context: RunContext) -> None:

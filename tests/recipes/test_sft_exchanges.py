@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from daemon.experience.stream import Turn
-from daemon.records import Status
+from daemon.records import Message, Status
 from recipes.sft.exchanges import Exchange, choose, failed, usable
 from tests.recipes.sft_world import turn
 
@@ -72,3 +74,16 @@ def test_a_prompt_that_was_solved_now_and_then_is_learned() -> None:
 def test_the_newest_are_kept_when_there_are_too_many() -> None:
     replies, skipped = _chosen(*(turn(f"prompt {index}", correction=f"reply {index}") for index in range(5)), limit=2)
     assert replies == ["reply 3", "reply 4"] and skipped == {"more than fit": 3}
+
+
+def _imported(item: Turn, **changes: object) -> Turn:
+    return replace(item, inference=replace(item.inference, wire="import", tokens=None, **changes))  # type: ignore[arg-type]
+
+
+def test_an_accepted_reply_that_was_said_elsewhere_is_learned_as_text() -> None:
+    exchange = _one(_imported(turn("a", "as I want it", score=1.0, lag=99)))
+    assert isinstance(exchange, Exchange) and exchange.reply == "as I want it"
+    calls: Message = {"role": "assistant", "content": "I look.", "tool_calls": [{"id": "c"}]}
+    assert _one(_imported(turn("a", score=1.0), reply=calls)) == "no plain text"
+    assert _one(_imported(turn("a", "the key [redacted:aws]", score=1.0, redactions=1))) == "redacted"
+    assert _one(_imported(turn("a", "as I want it"))) == "not accepted"
