@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daemon import json_text
 from daemon.api.imported_records import IMPORT, report_id
 from daemon.errors import BadRequest, Conflict, DataError
 from daemon.gateway.body import read_json
@@ -20,7 +19,7 @@ from daemon.gateway.gateway import scenario_of
 from daemon.gateway.wires.fields import array
 from daemon.importing.conversation import ImportedSession, conversations, named
 from daemon.importing.transfer import from_json
-from daemon.records import JSON, Inference, JSONObject, Lineage, Report, Step
+from daemon.records import JSON, Inference, JSONObject, Report
 from daemon.services import Services
 
 _MAX_SESSIONS = 1000
@@ -97,8 +96,9 @@ def _portions(session: ImportedSession, scenario: str) -> Iterator[list[Inferenc
 
 
 def _items(session: ImportedSession, scenario: str) -> Iterator[list[Inference | Report]]:
+    """Each turn with its feedback. Which turn it goes on from is found by what it holds, as with every record that was not placed."""
     now = time.time()
-    for turn, messages, lineage in zip(session.turns, conversations(session), _lineages(session), strict=True):
+    for turn, messages in zip(session.turns, conversations(session), strict=True):
         record = Inference(
             id=turn.id,
             scenario=scenario,
@@ -115,7 +115,6 @@ def _items(session: ImportedSession, scenario: str) -> Iterator[list[Inference |
             usage=turn.usage,
             request={"tools": list(session.tools)} if session.tools else {},
             tags=session.tags,
-            lineage=lineage,
         )
         items: list[Inference | Report] = [record]
         if turn.score is not None or turn.feedback:
@@ -123,20 +122,3 @@ def _items(session: ImportedSession, scenario: str) -> Iterator[list[Inference |
             metadata: JSONObject = {"source": IMPORT}
             items.append(Report(report_id(said), scenario, now, (turn.id,), turn.score, turn.feedback, metadata))
         yield items
-
-
-def _lineages(session: ImportedSession) -> Iterator[Lineage]:
-    """The first turn after its parent goes on from it, others branch off; the same prompt again is one more choice."""
-    continued: set[int | None] = set()
-    prompts: dict[tuple[int | None, str], str] = {}
-    for turn in session.turns:
-        prompt = (turn.parent, json_text.canonical(list(turn.added)))
-        follows = "" if turn.parent is None else session.turns[turn.parent].id
-        if prompt in prompts:
-            yield Lineage(Step.CHOICE, prompts[prompt])
-        elif turn.parent in continued:
-            yield Lineage(Step.BRANCH, follows)
-        else:
-            yield Lineage(Step.BEGIN if turn.parent is None else Step.CONTINUE, follows)
-        continued.add(turn.parent)
-        prompts.setdefault(prompt, turn.id)
