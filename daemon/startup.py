@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import sys
 import time
 from collections.abc import AsyncIterator
 
@@ -26,6 +28,8 @@ from daemon.serving.scenarios import Scenarios
 from daemon.serving.serving import Serving
 from daemon.tokens import Role, Tokens
 from daemon.versions.repository import Repository
+
+_log = logging.getLogger("reef")
 
 
 @contextlib.asynccontextmanager
@@ -72,3 +76,9 @@ async def services_for(home: Home, loaded: LoadedConfig, engine: Engine, base_ur
         )
         await recover(services)
         yield services
+
+
+def _say(what: str) -> None:
+    """What a start waits for: `reef up` shows it, `reef serve` prints it."""
+    _log.info("Starting: %s", what)
+    print(f"Starting: {what} …", file=sys.stderr, flush=True)

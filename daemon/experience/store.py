@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from daemon.errors import BadRequest, Conflict, NotFound
 from daemon.experience.admission import Admission
-from daemon.experience.database import mark, open_writer, storage_errors
+from daemon.experience.database import mark, open_writer, say_nothing, storage_errors
 from daemon.experience.grouping import SessionMatch
 from daemon.experience.indexer import Indexer
 from daemon.experience.loading import Loader
@@ -49,17 +49,18 @@ class Store:
         self._indexer.start()
 
     @classmethod
-    def open(cls, path: Path, redaction: RedactionRule | None = None) -> Store:
+    def open(cls, path: Path, redaction: RedactionRule | None = None, say: Callable[[str], None] = say_nothing) -> Store:
         """Create or migrate the database and start the writer.
 
         Args:
             redaction: where keys, tokens and the like are replaced before anything is written; None: everywhere.
+            say: is told, in a few words, what goes on while it takes long.
 
         Raises:
             StorageError: it cannot be written, is damaged, or lies on a network file system.
             DataError: a newer Reef wrote it.
         """
-        return cls(path, open_writer(path), redaction or RedactionRule())
+        return cls(path, open_writer(path, say), redaction or RedactionRule())
 
     def close(self) -> None:
         """Write what waits, note the clean end, and let go of the file. Closing twice does nothing more."""

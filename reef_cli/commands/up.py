@@ -60,8 +60,9 @@ def _start(where: Home, arguments: list[str]) -> Running:
         hint = "Mend the permissions, or set REEF_HOME to a folder of yours."
         raise StorageError(f"Cannot write {said}: {error.strerror}.", hint) from error
     line = ProgressLine()
-    began = time.monotonic()
-    while time.monotonic() - began < _START_S:
+    began = told_at = time.monotonic()
+    told = ""
+    while time.monotonic() - told_at < _START_S:
         if child.poll() is not None:
             line.clear()
             raise _failed(said)
@@ -69,12 +70,20 @@ def _start(where: Home, arguments: list[str]) -> Running:
         if running is not None and running.pid == child.pid and _answers(running):
             line.clear()
             return running
+        if (now := _told(said)) != told:  # it gets on: the limit counts from there
+            told, told_at = now, time.monotonic()
         if time.monotonic() - began > 1:
-            line.update(f"Starting: loading the model … {time.monotonic() - began:.0f} s")
+            line.update(f"Starting: {told or 'loading the model'} … {time.monotonic() - began:.0f} s")
         time.sleep(0.05)
     line.clear()
     child.terminate()
     raise EngineError(f"The daemon was not ready within {_START_S} s and was stopped.", "See why: reef logs")
+
+
+def _told(path: Path) -> str:
+    """What the daemon says it is at, if its start takes long: the last such line."""
+    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.startswith("Starting: ")]
+    return lines[-1].removeprefix("Starting: ").removesuffix(" …") if lines else ""
 
 
 def _answers(running: Running) -> bool:

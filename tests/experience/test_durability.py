@@ -212,3 +212,22 @@ def test_a_closed_store_refuses(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(StorageError, match="closed"):
         store.append(inference())
+
+
+def test_a_long_check_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "experience.db"
+    store = Store.open(path)
+    store.append(inference()).result(10)
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE facts SET value = 'open'")
+    connection.close()
+    monkeypatch.setattr(database, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(database, "_TELL_S", -1.0)
+    told: list[str] = []
+    Store.open(path, say=told.append).close()
+    assert told[0].startswith("checking the experience database after an unclean stop, table 1 of")
+    assert len(told) > 10
+    told.clear()
+    Store.open(path, say=told.append).close()  # closed in order
+    assert told == []
