@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import secrets
 import time
 from collections.abc import Iterable, Mapping
 
@@ -14,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from daemon import request_facts
 from daemon.failpoints import failpoint
 from daemon.measures import RequestMeasures
-from daemon.records import JSONObject
+from daemon.records import JSONObject, new_id
 from daemon.request_facts import RequestFacts
 
 _log = logging.getLogger("reef.access")
@@ -84,7 +83,7 @@ def _id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
     for name, value in headers:
         if name == _HEADER and _SANE.fullmatch(value):
             return value.decode("ascii")
-    return f"req_{secrets.token_hex(8)}"
+    return new_id("req")
 
 
 def _fields(scope: Scope, route: str, facts: RequestFacts, status: int, seconds: float) -> JSONObject:

@@ -51,7 +51,7 @@ async def test_each_answer_carries_a_request_id_and_the_log_has_it(tmp_path: Pat
         assert given.headers.get_list("x-request-id") == ["mine-42.a:b_c"]
         for odd in ("two words", "x" * 200, "<script>", 'a"b', ""):
             made = (await daemon.client.get("/v1/models", headers={"x-request-id": odd})).headers["x-request-id"]
-            assert re.fullmatch("req_[0-9a-f]{16}", made), odd
+            assert re.fullmatch("req_[0-9a-z]{24}", made), odd
         refused = await daemon.bare.get("/v1/models", headers={"x-request-id": "refused-1"})
         assert refused.headers["x-request-id"] == "refused-1"
         logged = {str(one["hint"]) for one in kept.named("reef.access") if one["status"] == 401}
