@@ -37,11 +37,18 @@ class CommitMeasures:
         self.seconds = Histogram(COMMIT_S)
         self.batch = Histogram(BATCH)
         self.failed = 0
+        self.failing = ""  # why the last commit failed; empty where it did not
 
     def commit(self, seconds: float, jobs: int) -> None:
         """`seconds` from BEGIN to the end of COMMIT."""
         self.seconds.observe(seconds)
         self.batch.observe(jobs)
+        self.failing = ""
+
+    def refused(self, why: str) -> None:
+        """Nothing of a commit was stored."""
+        self.failed += 1
+        self.failing = why
 
 
 @dataclass(slots=True)

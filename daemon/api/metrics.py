@@ -60,6 +60,7 @@ class MetricRoutes:
         yield from histograms("reef_commit_seconds", "From the begin to the end of a commit, the disk included.", [({}, commits.seconds)])
         yield from histograms("reef_commit_writes", "Writes that share a commit.", [({}, commits.batch)])
         yield from counter("reef_commits_failed_total", "Commits that the disk or the database refused.", commits.failed)
+        yield from gauge("reef_index_lag_records", "Records that searches do not find yet.", services.store.index_lag)
         counts = {name: services.reader.counts(name) for name in sorted(services.serving.heads)}
         yield from _by_scenario("reef_records_total", "Stored inferences.", {name: one.inferences for name, one in counts.items()})
         yield from _by_scenario("reef_reports_total", "Stored reports.", {name: one.reports for name, one in counts.items()})

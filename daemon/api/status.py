@@ -45,7 +45,11 @@ class StatusRoutes:
                 "learn": {"mode": learn.mode, "idle_s": learn.idle_s, "recipe": services.config.reef.recipe},
                 "scenarios": scenarios,
                 "disk": disk,
-                "warnings": [*services.warnings, *_retention(disk, services.config.storage.retention_bytes)],
+                "warnings": [
+                    *services.warnings,
+                    *_refusing(services.store.commits.failing),
+                    *_retention(disk, services.config.storage.retention_bytes),
+                ],
             }
         )
 
@@ -132,6 +136,11 @@ def _size(path: Path) -> int:
         return path.lstat().st_size
     except OSError:
         return 0  # not there, or gone meanwhile
+
+
+def _refusing(why: str) -> list[JSON]:
+    """A warning while nothing can be stored: requests are refused, for no receipt could be given."""
+    return [f"Nothing can be stored at present. {why}"] if why else []
 
 
 def _retention(disk: JSONObject, limit_bytes: int) -> list[JSON]:

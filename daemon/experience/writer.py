@@ -192,7 +192,7 @@ class Writer(Generic[I]):
             failpoint("admission.committed")
         except sqlite3.Error as error:
             self._items.undone()
-            self.measures.failed += 1
+            self.measures.refused(str(map_error(error)))
             if connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):  # the disk fails even for that: the next BEGIN will say so
                     connection.execute("ROLLBACK")
