@@ -22,6 +22,8 @@ from daemon.gateway.errors import json_response
 from daemon.gateway.exchange import Exchange, Recorder
 from daemon.gateway.gateway import begin
 from daemon.gateway.routes.chat import form_of
+from daemon.gateway.routes.messages import for_engine
+from daemon.gateway.routes.messages import form_of as messages_form_of
 from daemon.gateway.routes.responses import form_of as responses_form_of
 from daemon.gateway.routes.responses import own_names
 from daemon.gateway.security import caller_of
@@ -29,6 +31,8 @@ from daemon.gateway.steps import Steps
 from daemon.gateway.wires.chat import check_message, engine_messages, parse
 from daemon.gateway.wires.fields import array, bad, boolean, required_text, text
 from daemon.gateway.wires.form import MakeForm
+from daemon.gateway.wires.messages import check_last
+from daemon.gateway.wires.messages import parse as parse_messages
 from daemon.gateway.wires.responses import parse as parse_responses
 from daemon.gateway.wires.tool_fields import parse_tools
 from daemon.records import Inference, JSONObject
@@ -72,6 +76,7 @@ class EvaluationRoutes:
         return [
             Route(f"{_BASE}/chat/completions", self.chat, methods=["POST"]),
             Route(f"{_BASE}/responses", self.responses, methods=["POST"]),
+            Route(f"{_BASE}/messages", self.messages, methods=["POST"]),
             Route(f"{_BASE}/score", self.score, methods=["POST"]),
             Route(f"{_BASE}/render", self.render, methods=["POST"]),
             Route(f"{_BASE}/tokenize", self.tokenize, methods=["POST"]),
@@ -87,6 +92,13 @@ class EvaluationRoutes:
         body = await self._body(request)
         with own_names():
             return await self._answer(request, parse_responses(body), responses_form_of(body))
+
+    async def messages(self, request: Request) -> ASGIApp:
+        _target(request)
+        body = await self._body(request)
+        call = for_engine(parse_messages(body), self._services.engine.capabilities)
+        check_last(call)
+        return await self._answer(request, call, messages_form_of(call, body))
 
     async def score(self, request: Request) -> Response:
         """`tokens`, or `text` → log-probability of each token but the first."""

@@ -52,7 +52,7 @@ AGENTS = (
     Agent("pi", "chat", 1_400, (*_STREAM, "contents", *_TOOLS), ("usage", "length", "overflow", "roles"), _CALLS),
     Agent("opencode", "chat", 7_700, (*_STREAM, "roles", *_TOOLS), ("usage", "at-once", "overflow"), (*_CALLS, "choice")),
     Agent("codex", "responses", 10_200, ("responses",), ("overflow",), (*_CALLS, "choice")),
-    Agent("Claude Code", "messages", 12_500, (), ("usage", "at-once", "overflow"), (*_CALLS, "choice")),
+    Agent("Claude Code", "messages", 12_500, ("messages",), ("usage", "at-once", "overflow"), (*_CALLS, "choice")),
     Agent("aider", "chat", 950, ("reply", "stream"), ("length", "overflow"), ("edit",)),
     Agent("qwen-code", "chat", 19_600, (*_STREAM, "contents", *_TOOLS), ("usage", "overflow"), (*_CALLS, "choice")),
     Agent("continue", "chat", 1_900, (*_STREAM, *_TOOLS), ("usage", "length", "overflow"), _CALLS),

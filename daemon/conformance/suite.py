@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import httpx
 
 from daemon.conformance.agents import AgentVerdict, judge
-from daemon.conformance.checks import basics, forced, limits, model, responses, structure
+from daemon.conformance.checks import basics, forced, limits, messages, model, responses, structure
 from daemon.conformance.client import ANSWER_S, Client
 from daemon.conformance.outcome import Ended, Outcome, Verdict
 from daemon.conformance.probe import Facts, Probe
@@ -47,6 +47,7 @@ CHECKS = (
     Check("contents", SERVER, basics.contents),
     Check("fields", SERVER, basics.fields),
     Check("responses", SERVER, responses.events),
+    Check("messages", SERVER, messages.events),
     Check("forced", CALLS, forced.forced),
     Check("forced-stream", CALLS, forced.forced_stream),
     Check("required", CALLS, forced.required),

@@ -206,7 +206,9 @@ _PROBES = (
 _EVALUATION = "/reef/scenarios/{scenario}/evaluation/{candidate}/v1"
 
 
-def _evaluated(route: str, summary: str, body: JSONObject, answer: JSONObject, *, streams: bool = False) -> Operation:
+def _evaluated(
+    route: str, summary: str, body: JSONObject, answer: JSONObject, *, streams: bool = False, shape: Errors = Errors.OPENAI
+) -> Operation:
     return Operation(
         "POST",
         f"{_EVALUATION}/{route}",
@@ -214,8 +216,8 @@ def _evaluated(route: str, summary: str, body: JSONObject, answer: JSONObject, *
         "Evaluation",
         {200: answer},
         body,
-        errors=_UNAVAILABLE,
-        shape=Errors.OPENAI,
+        errors=(*_UNAVAILABLE, 529) if shape is Errors.ANTHROPIC else _UNAVAILABLE,
+        shape=shape,
         streams=streams,
     )
 
@@ -234,6 +236,14 @@ _EVALUATED = (
         {**_RESPONSES, "required": ["input"]},
         _RESPONSES_REPLY,
         streams=True,
+    ),
+    _evaluated(
+        "messages",
+        "The same on the messages wire.",
+        {**_MESSAGES, "required": ["messages", "max_tokens"]},
+        _MESSAGES_REPLY,
+        streams=True,
+        shape=Errors.ANTHROPIC,
     ),
     _evaluated(
         "score",

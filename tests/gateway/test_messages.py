@@ -376,3 +376,15 @@ async def test_while_a_prompt_is_read_pings_go_out_as_events_of_the_wire(
     names = [name for name, _ in parsed(answer.text)]
     assert answer.text.startswith(": keep-alive") and names[0] == "message_start", "no event comes before the first"
     assert "ping" in names
+
+
+async def test_a_candidate_is_evaluated_on_this_wire_without_a_record(daemon: Running) -> None:
+    await ask(daemon)
+    path = "/reef/scenarios/default/evaluation/head/v1/messages"
+    answer = await daemon.owner.post(path, json={"max_tokens": 50, "messages": [HELLO]})
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert body["content"] == [{"type": "text", "text": "echo: hello"}] and body["reef"]["tokens"]["completion"]
+    assert "x-reef-agent-record-id" not in answer.headers
+    refused = await daemon.client.post(path, json={"max_tokens": 50, "messages": [HELLO]})
+    assert (refused.status_code, refused.json()["error"]["type"]) == (403, "permission_error")

@@ -17,10 +17,10 @@ from daemon.gateway.call import Call
 from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.sse import unless_hung_up
+from daemon.gateway.wires.form import MakeForm
 from daemon.gateway.wires.messages import check_last, parse, thinking_of
 from daemon.gateway.wires.messages_reply import MessagesReply
 from daemon.records import JSONObject
-from daemon.serving.snapshot import Snapshot
 
 PATH = "/v1/messages"
 _PARSE_IN_THREAD_BYTES = 256 << 10
@@ -43,16 +43,11 @@ class MessageRoutes:
     async def create(self, request: Request) -> ASGIApp:
         body = await read_body(request)
         parsed = await asyncio.to_thread(parse, body.value) if len(body.data) > _PARSE_IN_THREAD_BYTES else parse(body.value)
-        call = self._gateway.sent(self._for_engine(parsed), body, request, *_PASSED_HEADERS)
+        call = self._gateway.sent(for_engine(parsed, self._gateway.capabilities), body, request, *_PASSED_HEADERS)
         if call.sent is None:  # another server of this wire judges for itself
             check_last(call)
         place = await self._gateway.place(call, request)
-        thinking = thinking_of(body.value)
-
-        def form(record_id: str, snapshot: Snapshot) -> MessagesReply:
-            return MessagesReply(record_id, call.model, thinking)
-
-        return await answer(self._gateway, request, [call], place, form)
+        return await answer(self._gateway, request, [call], place, form_of(call, body.value))
 
     async def count(self, request: Request) -> Response:
         body = await read_body(request)
@@ -63,6 +58,12 @@ class MessageRoutes:
             answered["reef"] = {"estimated": True}
         return json_response(answered)
 
-    def _for_engine(self, call: Call) -> Call:
-        """Variables of the chat template are for an engine that renders it; another server may refuse a field that it does not know."""
-        return call if Capability.TOKEN_IDS in self._gateway.capabilities else replace(call, template_values={})
+
+def for_engine(call: Call, capabilities: Capability) -> Call:
+    """Variables of the chat template are for an engine that renders it; another server may refuse a field that it does not know."""
+    return call if Capability.TOKEN_IDS in capabilities else replace(call, template_values={})
+
+
+def form_of(call: Call, body: JSONObject) -> MakeForm:
+    thinking = thinking_of(body)
+    return lambda record_id, _: MessagesReply(record_id, call.model, thinking)
