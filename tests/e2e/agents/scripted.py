@@ -24,6 +24,16 @@ class Reply:
 
 
 Body = dict[str, Any]
+
+
+class Refused(Exception):
+    """Raised by a script: the request is refused."""
+
+    def __init__(self, status: int, error: Body) -> None:
+        super().__init__(status, error)
+        self.status, self.error = status, error
+
+
 Script = Callable[[Body], Reply]
 
 
@@ -100,7 +110,11 @@ class ScriptedServer:
                 if not self.path.endswith("/chat/completions"):
                     self._answer(404, {"error": {"message": f"{self.path} is not spoken here", "code": "not_found"}})
                     return
-                message = server.message(body)
+                try:
+                    message = server.message(body)
+                except Refused as refused:
+                    self._answer(refused.status, {"error": refused.error})
+                    return
                 finish = "tool_calls" if "tool_calls" in message else "stop"
                 usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
                 if body.get("stream"):

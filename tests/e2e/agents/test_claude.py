@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.e2e.agents.installed import MARKS, Agents
-from tests.e2e.agents.scripted import MODEL, ScriptedServer, tool_task
+from tests.e2e.agents.scripted import CONTEXT_TOKENS, MODEL, Body, Refused, Reply, ScriptedServer, tool_task
 from tests.e2e.reef_home import ReefHome
 
 pytestmark = MARKS
@@ -47,3 +47,29 @@ def test_a_task_of_two_turns_is_one_session(agents: Agents, model: ScriptedServe
     transcript = "".join(path.read_text() for path in home.glob("config/projects/*/*.jsonl"))
     for turn in reef.get(f"/reef/scenarios/default/sessions/{told['session_id']}")["turns"]:
         assert f"msg_{turn['receipt'].removeprefix('rec_')}" in transcript, "the transcript names the records"
+
+
+def test_it_compacts_a_conversation_that_no_longer_fits_and_goes_on(
+    agents: Agents, model: ScriptedServer, reef: ReefHome, work: Path, tmp_path: Path
+) -> None:
+    too_long = f"This model's maximum context length is {CONTEXT_TOKENS} tokens, however you requested {CONTEXT_TOKENS + 9} tokens."
+
+    def script(body: Body) -> Reply:
+        said = json.dumps(body["messages"][-1])
+        if "Respond with TEXT ONLY" in said:
+            return Reply("<summary>notes.txt was read; it says that the colour is teal.</summary>")
+        if any("notes.txt was read" in json.dumps(message) for message in body["messages"]):
+            return Reply("The notes say teal.")
+        if body["messages"][-1]["role"] == "tool":
+            raise Refused(400, {"message": too_long, "code": "context_length_exceeded"})
+        return Reply(calls=(("Read", {"file_path": str(work / "notes.txt")}),))
+
+    model.play(script)
+    home = tmp_path / "home"
+    (home / "config").mkdir(parents=True)
+    claude = agents.npm("@anthropic-ai/claude-code", VERSION) / "claude"
+    settings = {**environment(reef, home), "ANTHROPIC_BASE_URL": f"{reef.url}/reef/scenarios/long"}
+    done = agents.run([str(claude), "-p", "Which colour do the notes name?"], home=home, cwd=work, env=settings)
+    assert done.returncode == 0 and "The notes say teal." in done.stdout, done.stdout + done.stderr
+    sessions = reef.get("/reef/scenarios/long/sessions")["sessions"]
+    assert len(sessions) == 1 and sessions[0]["turns"] >= 2, sessions
