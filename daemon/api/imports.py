@@ -23,8 +23,9 @@ from daemon.records import JSON, Inference, JSONObject, Report
 from daemon.services import Services
 
 _MAX_SESSIONS = 1000
-_AT_ONCE = 2000
-"""Messages of all turns that are written in one transaction: live requests wait no longer than that takes."""
+_AT_ONCE = 64
+_MESSAGES_AT_ONCE = 2000
+"""Records, and messages of all of them, that are written in one transaction: live requests wait no longer than that takes."""
 _MAX_REFUSED = 100
 
 
@@ -48,9 +49,8 @@ class ImportRoutes:
         await self._services.scenarios.ensure(scenario)
         counts: Counter[str] = Counter()
         refused: list[JSON] = []
-        for session in sessions:
-            for items in _portions(session, scenario):
-                await self._store(items, counts, refused)
+        for items in _portions(sessions, scenario):
+            await self._store(items, counts, refused)
         return json_response(
             {
                 "scenario": scenario,
@@ -81,16 +81,17 @@ class ImportRoutes:
                 counts["reports"] += is_new
 
 
-def _portions(session: ImportedSession, scenario: str) -> Iterator[list[Inference | Report]]:
-    """The records of a session with their feedback, a bounded number of messages at a time."""
+def _portions(sessions: Sequence[ImportedSession], scenario: str) -> Iterator[list[Inference | Report]]:
+    """The records of sessions with their feedback, a bounded number at a time."""
     portion: list[Inference | Report] = []
-    size = 0
-    for items in _items(session, scenario):
-        portion += items
-        size += len(items[0].messages) if isinstance(items[0], Inference) else 0
-        if size >= _AT_ONCE:
-            yield portion
-            portion, size = [], 0
+    messages = 0
+    for session in sessions:
+        for items in _items(session, scenario):
+            portion += items
+            messages += sum(len(item.messages) for item in items if isinstance(item, Inference))
+            if len(portion) >= _AT_ONCE or messages >= _MESSAGES_AT_ONCE:
+                yield portion
+                portion, messages = [], 0
     if portion:
         yield portion
 
