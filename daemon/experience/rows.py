@@ -15,6 +15,7 @@ from daemon.experience.packing import pack, pack_trace, to_json
 from daemon.experience.signals import observe
 from daemon.experience.statements import Value, insert, select
 from daemon.experience.tallies import Session, Sessions
+from daemon.experience.user_words import own_words
 from daemon.records import JSON, Inference, JSONObject, Message, Sampling, Step, TurnKind
 
 _TITLE_CHARACTERS = 120
@@ -206,9 +207,10 @@ def clean(text: str) -> str:
 
 def title_of(messages: Sequence[Message]) -> str:
     """The first user's message, on one line."""
-    for message in messages:
-        if message.get("role") == "user" and (text := " ".join(text_of(message.get("content")).split())):
-            return clean(text[:_TITLE_CHARACTERS])
+    """What the user asked last: what stands before it in a first request are an agent's examples, files and reminders."""
+    for message in reversed(messages):
+        if message.get("role") == "user" and (text := own_words(message) or text_of(message.get("content")).strip()):
+            return clean(" ".join(text.partition("\n\n")[0].split())[:_TITLE_CHARACTERS])
     return ""
 
 

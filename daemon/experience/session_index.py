@@ -65,7 +65,7 @@ class _Said:
 
     session: str
     receipt: str
-    place: int  # how many messages its request had
+    asked: int  # how many messages its request had
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class SessionIndex:
             summarised = bool(known.summary) and any(known.summary in text for text in texts)
             if not (summarised or later or begins_with_summary(texts)):
                 said = self._latest_said(scenario, messages, session)
-                if said is None or said[0] >= said[1].place:
+                if said is None or len(messages) > said[1].asked:
                     return self._behind(known, said, keys)
                 later = said[1].receipt
             if later in ("", known.last) and (end := self._points.get((scenario, session, known.end))):
