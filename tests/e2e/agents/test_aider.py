@@ -1,4 +1,4 @@
-"""The real aider, which uses no tools and names no session, edits a file in two turns and commits each: one session, its commit calls no turns."""
+"""The real aider, without tools and session ids, edits a file in two turns and commits each: one session, the commit calls no turns."""
 
 from __future__ import annotations
 
