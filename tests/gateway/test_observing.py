@@ -81,7 +81,7 @@ async def test_a_line_a_request_with_numbers_and_names_and_without_what_was_said
         assert whole["scenario"] == "default" and stream["scenario"] == "editor" and whole["release"] == "r1" and whole["session"]
         assert stream["receipt"] in streamed.text and float(str(stream["first_token_ms"])) <= float(str(stream["ms"]))
         assert isinstance(whole["completion_tokens"], int) and whole["completion_tokens"] > 0 and isinstance(whole["prompt_tokens"], int)
-        assert unknown["error"] == "not_found" and unknown["param"] == "model" and "reef models use" in str(unknown["hint"])
+        assert unknown["error"] == "model_not_found" and unknown["param"] == "model" and "reef models use" in str(unknown["hint"])
         assert bad["param"] == "temperature"
         everything = json.dumps([entry for entry in kept.entries if entry["logger"] != "httpx"])
         assert "SECRET" not in everything and str(daemon.client.headers["authorization"])[7:] not in everything
