@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from daemon.errors import NotFound
-from daemon.experience.check import check, logged_releases
+from daemon.experience.check import check, check_search, logged_releases
 from daemon.experience.reader import Reader
+from daemon.experience.search_file import index_path
 from daemon.paths import Home
 from daemon.versions.fsck import LogFacts, Problem, Severity, fsck
 from daemon.versions.repository import Repository
@@ -57,4 +58,7 @@ def _facts(home: Home) -> LogFacts | None:
 
 def _experience(home: Home) -> list[Problem]:
     hint = "Restore a backup of the database."
-    return [Problem(Severity.ERROR, str(home.database), sentence, hint) for sentence in check(home.database)]
+    problems = [Problem(Severity.ERROR, str(home.database), sentence, hint) for sentence in check(home.database)]
+    index = index_path(home.database)
+    hint = f"It is made anew from the database: stop the daemon, delete {index.name} (and -wal, -shm), start it again."
+    return problems + [Problem(Severity.ERROR, str(index), sentence, hint) for sentence in check_search(home.database)]

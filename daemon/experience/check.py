@@ -8,8 +8,13 @@ from pathlib import Path
 
 from daemon.errors import DataError
 from daemon.experience.database import storage_errors
-from daemon.experience.packing import digest, unpack
+from daemon.experience.loading import STEPS
+from daemon.experience.packing import digest, object_from_json, unpack, unpack_trace
 from daemon.experience.reader import Reader
+from daemon.experience.schema import MIGRATIONS
+from daemon.experience.search_file import index_path, open_index_to_read
+from daemon.experience.tallies import WRONG
+from daemon.records import Step
 
 _MESSAGES = """
 SELECT m.id, m.hash, p.hash, m.body, b.data FROM messages m LEFT JOIN messages p ON p.id = m.parent LEFT JOIN blobs b ON b.id = m.blob
@@ -19,8 +24,18 @@ _BARE = """
 SELECT r.id FROM records r LEFT JOIN inferences i ON i.sequence = r.sequence LEFT JOIN reports p ON p.sequence = r.sequence
 LEFT JOIN imports m ON m.sequence = r.sequence WHERE i.sequence IS NULL AND p.sequence IS NULL AND m.sequence IS NULL
 """
-_COUNTERS = """
-SELECT s.key FROM sessions s WHERE s.turns <> (SELECT count(*) FROM inferences i WHERE i.session = s.id AND i.kind = 'turn')
+_COUNTERS = f"""
+SELECT s.key FROM sessions s WHERE
+  s.turns <> (SELECT count(*) FROM inferences i WHERE i.session = s.id AND i.kind = 'turn' AND i.step IS NOT {STEPS.index(Step.CHOICE)})
+  OR s.asides <> (SELECT count(*) FROM inferences i WHERE i.session = s.id AND i.kind <> 'turn')
+  OR NOT EXISTS (SELECT 1 FROM inferences i WHERE i.session = s.id AND i.sequence = s.last_sequence)
+"""
+_DETAILS = "SELECT r.id, i.detail, i.trace FROM inferences i JOIN records r ON r.sequence = i.sequence"
+_UNCALLED = "SELECT r.id FROM inferences i JOIN records r ON r.sequence = i.sequence WHERE i.parent >= i.sequence"
+_WORDS_OF_NOTHING = "SELECT count(*) FROM search.documents d LEFT JOIN records r ON r.sequence = d.sequence WHERE r.sequence IS NULL"
+_NO_WORDS = """
+SELECT count(*) FROM inferences i LEFT JOIN search.documents d ON d.sequence = i.sequence
+WHERE d.sequence IS NULL AND i.kind = 'turn' AND i.sequence <= (SELECT value FROM search.facts WHERE name = 'sequence')
 """
 
 
@@ -35,6 +50,26 @@ def check(path: Path) -> list[str]:
     try:
         with storage_errors():
             return list(_problems(reader.connection()))
+    finally:
+        reader.close()
+
+
+def check_search(path: Path) -> list[str]:
+    """The same of the full-text index beside the database at `path`."""
+    index = index_path(path)
+    if not path.exists() or not index.exists():
+        return []
+    found = open_index_to_read(index)
+    if found is None:
+        return ["The search index cannot be read, or an earlier Reef made it."]
+    found.close()
+    reader = Reader(path)
+    try:
+        connection = reader.connection()
+        connection.execute("ATTACH ? AS search", (f"{index.absolute().as_uri()}?mode=ro",))
+        return list(_search_problems(connection))
+    except sqlite3.DatabaseError as error:
+        return [f"The search index is damaged: {error}."]
     finally:
         reader.close()
 
@@ -59,10 +94,44 @@ def _problems(connection: sqlite3.Connection) -> Iterator[str]:
     for block, address, parent, data in connection.execute(_BLOCKS):
         if not _holds(address, parent, data, nested=False):
             yield f"The stored token ids {block} are not what their hash says."
+    if connection.execute("PRAGMA user_version").fetchone()[0] < len(MIGRATIONS):
+        return  # of an earlier Reef: the next start brings it up to date, and what follows asks for what it has not
+    for table, row, target, _ in connection.execute("PRAGMA foreign_key_check"):
+        yield f"The row {row} of {table} refers to nothing in {target}."
+    blobs = {number for (number,) in connection.execute("SELECT id FROM blobs")}
+    for record, detail, trace in connection.execute(_DETAILS):
+        if not _is_readable(detail, trace, blobs):
+            yield f"The record {record} cannot be read."
+    for (record,) in connection.execute(_UNCALLED):
+        yield f"The record {record} goes on from one that came after it."
     for (record,) in connection.execute(_BARE):
         yield f"The record {record} has no content."
     for (session,) in connection.execute(_COUNTERS):
         yield f"The session {session} counts its turns wrongly."
+    for (session,) in connection.execute(WRONG):
+        yield f"The session {session} counts its reports or releases wrongly."
+
+
+def _search_problems(connection: sqlite3.Connection) -> Iterator[str]:
+    result = connection.execute("PRAGMA search.quick_check(1)").fetchone()[0]
+    if result != "ok":
+        yield f"The search index is damaged: {result}."
+        return
+    if count := connection.execute(_WORDS_OF_NOTHING).fetchone()[0]:
+        yield f"The search index holds words of {count} records that are gone."
+    if count := connection.execute(_NO_WORDS).fetchone()[0]:
+        yield f"The search index lacks {count} turns."
+
+
+def _is_readable(detail: bytes, trace: bytes | None, blobs: set[int]) -> bool:
+    try:
+        fields = object_from_json(unpack(detail))
+        if trace is not None:
+            unpack_trace(trace)
+    except (DataError, ValueError):
+        return False
+    large = fields.get("large")
+    return not isinstance(large, dict) or all(blob in blobs for blob in large.values())
 
 
 def _holds(address: bytes, parent: bytes | None, packed: bytes | None, *, nested: bool) -> bool:

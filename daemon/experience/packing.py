@@ -123,6 +123,8 @@ def pack_trace(rest: Sequence[int], completion: Sequence[int], logprobs: Sequenc
 
 def unpack_trace(data: bytes) -> tuple[list[int], list[int], list[float]]:
     plain = unpack(data)
+    if len(plain) < _TRACE.size:
+        raise DataError("A stored token trace is damaged.", "Run `reef fsck`.")
     width, rest_count, completion_count, logprob_count = _TRACE.unpack_from(plain)
     ids_end = _TRACE.size + width * (rest_count + completion_count)
     if len(plain) != ids_end + 4 * logprob_count:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from daemon.experience.check import check, logged_releases
+from daemon.experience.check import check, check_search, logged_releases
 from daemon.experience.operations import OperationLog
 from daemon.experience.reader import Reader
+from daemon.experience.search_file import index_path
 from daemon.experience.store import Store
-from daemon.records import TokenTrace
+from daemon.records import JSONObject, TokenTrace
 from tests.experience.make import inference, report, system, user
+
+_TOOLS: JSONObject = {"tools": [{"name": "tool", "description": "words " * 200}]}
 
 
 @pytest.fixture
@@ -20,7 +23,9 @@ def filled(tmp_path: Path) -> Path:
     path = tmp_path / "experience.db"
     store = Store.open(path)
     for turn in range(3):
-        record = inference([system("long text " * 100), user(f"q{turn}")], tokens=TokenTrace(tuple(range(600)), (1,), (-1.0,)))
+        record = inference(
+            [system("long text " * 100), user(f"q{turn}")], tokens=TokenTrace(tuple(range(600)), (1,), (-1.0,)), request=_TOOLS
+        )
         store.append(record)
         store.append_report(report(record, score=1.0)).result(10)
     reader = Reader(path)
@@ -30,12 +35,13 @@ def filled(tmp_path: Path) -> Path:
     log.append("default", "training", "r1", "r2", "schedule").result(10)
     assert logged_releases(reader) == {"default": ["r1", "r2"]}
     reader.close()
+    assert store.catch_up(10)
     store.close()
     return path
 
 
 def test_a_sound_database_has_no_problems(filled: Path, tmp_path: Path) -> None:
-    assert check(filled) == []
+    assert check(filled) == [] == check_search(filled)
     assert check(tmp_path / "none.db") == []
 
 
@@ -48,6 +54,16 @@ def test_a_sound_database_has_no_problems(filled: Path, tmp_path: Path) -> None:
         ("UPDATE token_blocks SET data = x'0041'", "token ids"),
         ("DELETE FROM inferences WHERE sequence = 1", "has no content"),
         ("UPDATE sessions SET turns = 99", "counts its turns"),
+        ("UPDATE sessions SET asides = 1", "counts its turns"),
+        ("UPDATE sessions SET last_sequence = 2", "counts its turns"),
+        ("UPDATE sessions SET reports = 1", "counts its reports"),
+        ("UPDATE sessions SET releases = '[]'", "counts its reports or releases"),
+        ("UPDATE inferences SET detail = x'0041'", "cannot be read"),
+        ("UPDATE inferences SET trace = x'0041'", "cannot be read"),
+        ("DELETE FROM blobs WHERE id = 1", "cannot be read"),  # its tools
+        ("DELETE FROM messages WHERE id = 1", "refers to nothing"),
+        ("DELETE FROM words", "refers to nothing"),
+        ("UPDATE inferences SET parent = 5 WHERE sequence = 1", "goes on from one that came after it"),
     ],
 )
 def test_what_was_changed_is_found(filled: Path, change: str, sentence: str) -> None:
@@ -55,3 +71,28 @@ def test_what_was_changed_is_found(filled: Path, change: str, sentence: str) -> 
         connection.execute(change)
     connection.close()
     assert any(sentence in problem for problem in check(filled))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("DELETE FROM documents WHERE sequence = 1", "lacks 1 turns"),
+        ("INSERT INTO documents VALUES (99, 0)", "words of 1 records that are gone"),
+        ("UPDATE facts SET value = 0 WHERE name = 'version'", "cannot be read"),
+        ("DROP TABLE documents", "damaged"),
+    ],
+)
+def test_what_is_wrong_with_the_search_index_is_found(filled: Path, change: str, sentence: str) -> None:
+    with sqlite3.connect(index_path(filled)) as connection:
+        connection.execute(change)
+    connection.close()
+    assert any(sentence in problem for problem in check_search(filled))
+    assert check(filled) == []
+
+
+def test_a_database_of_an_earlier_reef_is_no_damage(filled: Path) -> None:
+    with sqlite3.connect(filled) as connection:
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute("ALTER TABLE sessions DROP COLUMN reports")
+    connection.close()
+    assert check(filled) == []
