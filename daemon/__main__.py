@@ -35,15 +35,28 @@ def _run(options: argparse.Namespace, home: Home) -> int:
         return _serve(home, options.config, options.port)
     if options.verb == "fsck":
         return _fsck(home, json_output=options.json)
+    if options.verb == "backup":
+        return _backup(home, options)
+    if options.verb == "restore":
+        return _restore(home, options)
     if options.tools:
         return _doctor_tools(home, options)
     return _doctor(home, options.config, json_output=options.json)
 
 
+_VERBS = {
+    "serve": "Serve in the foreground.",
+    "fsck": "Check everything stored.",
+    "doctor": "Check this machine.",
+    "backup": "Write a backup.",
+    "restore": "Put a backup back.",
+}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -P -m daemon", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for name, text in (("serve", "Serve in the foreground."), ("fsck", "Check everything stored."), ("doctor", "Check this machine.")):
+    for name, text in _VERBS.items():
         verb = verbs.add_parser(name, help=text)
         verb.add_argument("--home", required=True, help="Reef's home folder")
         verb.add_argument("-c", "--config", type=Path, help="a serve.yaml over the home's own configuration")
@@ -51,6 +64,12 @@ def _parser() -> argparse.ArgumentParser:
             verb.add_argument("--port", type=int, help="listen here instead")
         else:
             verb.add_argument("--json", action="store_true", help="machine-readable output")
+        if name == "backup":
+            verb.add_argument("file", nargs="?", type=Path, help="where to, or with --check which one")
+            verb.add_argument("--check", action="store_true", help="verify a backup and say what is in it")
+        if name == "restore":
+            verb.add_argument("file", type=Path, help="a backup")
+            verb.add_argument("--force", action="store_true", help="move what is there aside")
         if name == "doctor":
             verb.add_argument("--tools", action="store_true", help="try tool calls, and say which agents will work")
             verb.add_argument("--url", default="", help="against this OpenAI-compatible server")
@@ -72,6 +91,18 @@ def _fsck(home: Home, *, json_output: bool) -> int:
     from daemon.checks import run_fsck
 
     return run_fsck(home, json_output=json_output)
+
+
+def _backup(home: Home, options: argparse.Namespace) -> int:
+    from daemon.backup.verbs import run_backup
+
+    return run_backup(home, options.file, check=options.check, json_output=options.json)
+
+
+def _restore(home: Home, options: argparse.Namespace) -> int:
+    from daemon.backup.verbs import run_restore
+
+    return run_restore(home, options.file, force=options.force, json_output=options.json)
 
 
 def _doctor(home: Home, serve_file: Path | None, *, json_output: bool) -> int:

@@ -38,6 +38,12 @@ ADMISSION_FAILPOINTS: Final = (
     "admission.receipt-sent",  # the last byte of the answer was handed to the socket
 )
 
+RESTORE_FAILPOINTS: Final = (
+    "restore.ready",  # unpacked, checked, and the renames are written down
+    "restore.aside",  # what was there lies aside
+    "restore.moved",  # one of the restored files has its place
+)
+
 _armed, _, _count = os.environ.get("REEF_FAILPOINT", "").partition(":")
 _left = int(_count) if _count.isdecimal() else 1
 _lock = threading.Lock()

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from daemon import logs
 from daemon.app import build_app
+from daemon.backup.restore import finish as finish_restore
 from daemon.engine.factory import make_engine
 from daemon.evolution.schedule import Scheduler
 from daemon.gateway.gateway import Gateway
@@ -40,6 +41,7 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
         ReefError: it cannot start; the sentence says why.
     """
     with Instance(home) as instance:
+        finish_restore(home)
         logs.set_up(home)
         raise_file_limit()
         source = ConfigSource(home, serve_file, env, overrides, Path.cwd())

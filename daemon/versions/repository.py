@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +57,12 @@ class Repository:
 
     def close(self) -> None:
         self._repo.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Nobody else writes meanwhile, in this process or another."""
+        with self._lock.held():
+            yield
 
     # --- reading -----------------------------------------------------------------------------------------------
 
