@@ -64,7 +64,21 @@ _EXPERIENCE: dict[str, JSONObject] = {
             "reply": OBJECT,
             "usage": obj({"prompt_tokens": INTEGER, "completion_tokens": INTEGER, "cached_tokens": INTEGER}),
         },
-        {"messages": array(OBJECT), "reports": array(OBJECT), "signals": ANY, "tags": OBJECT, "first_token_ms": NUMBER, "total_ms": NUMBER},
+        {
+            "step": one_of("unknown", "begin", "continue", "branch", "compaction", "retry", "choice"),
+            "follows": nullable(TEXT),
+            "line": INTEGER,
+            "added": array(OBJECT),
+            "message_count": INTEGER,
+            "signals": array(TEXT),
+            "retries": INTEGER,
+            "messages": array(OBJECT),
+            "reports": array(OBJECT),
+            "tags": OBJECT,
+            "first_token_ms": NUMBER,
+            "total_ms": NUMBER,
+        },
+        about="One record of a session; `added` are the messages that it adds to the one that it follows.",
     ),
     "Scenario": obj(
         {"name": TEXT, "release_id": TEXT, "model": TEXT, "sessions": INTEGER, "records": INTEGER, "reports": INTEGER, "imported": INTEGER}
