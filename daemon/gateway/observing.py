@@ -18,7 +18,7 @@ from daemon.request_facts import RequestFacts
 
 _log = logging.getLogger("reef.access")
 _HEADER = b"x-request-id"
-_SANE = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_SANE = re.compile(rb"(?!reef-(?:client|owner|run)-)[A-Za-z0-9._:-]{1,128}")  # a token is no id
 _NO_ROUTE = "other"
 _POLLED = frozenset({"/healthz", "/health", "/metrics"})  # supervisors ask these every few seconds: only what goes wrong is logged
 _CLIENT_GONE = 499
@@ -90,7 +90,8 @@ def _fields(scope: Scope, route: str, facts: RequestFacts, status: int, seconds:
     """The access log's line: names and numbers. The path is left out, for it can hold anything; the route stands for it."""
     parameters: Mapping[str, object] = scope.get("path_params", {})
     found: JSONObject = {"method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1000, 1)}
-    scenario = facts.scenario or str(parameters.get("scenario", ""))
+    # What a path names is told only where there is such a scenario: else it could be anything.
+    scenario = facts.scenario or (str(parameters.get("scenario", "")) if status < 400 else "")
     texts = {
         "scenario": scenario,
         "session": facts.session,
