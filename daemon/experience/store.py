@@ -6,6 +6,7 @@ receipt leave the daemon. Async callers use `asyncio.wrap_future`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import time
@@ -68,9 +69,8 @@ class Store:
             return
         self._indexer.close()
         self._placer.close()
-        with storage_errors():
+        with storage_errors(), contextlib.closing(self._connection):
             mark(self._connection, "closed")
-            self._connection.close()
 
     @property
     def redaction(self) -> RedactionRule:
