@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -22,6 +22,7 @@ from daemon.redaction.settings import redaction_of
 from daemon.services import Services
 
 _PAGE = 100
+_AT_ONCE_BYTES = 1 << 20
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -49,29 +50,40 @@ class ExportRoutes:
         written = read = after = 0
         while page := await asyncio.to_thread(sessions, reader, scenario, after=after, since=since, session=session, limit=_PAGE):
             for number, name in page:
-                found = await asyncio.to_thread(self._of_session, form, redactor, scenario, (number, name), good_only, left_out)
-                read, written = read + 1, written + len(found)
-                if found:
-                    yield b"".join(found)
-                if self._services.stopping.is_set():
-                    return
+                found = self._of_session(form, redactor, scenario, (number, name), good_only, left_out)
+                while portion := await asyncio.to_thread(_take, found):
+                    written += len(portion)
+                    yield b"".join(portion)
+                    if self._services.stopping.is_set():
+                        return
+                read += 1
             after = page[-1][0]
         if summary:
             yield _line({"reef": {"lines": written, "sessions": read, "left_out": dict(left_out)}})
 
     def _of_session(
         self, form: Format, redactor: Redactor, scenario: str, session: tuple[int, str], good_only: bool, left_out: Counter[str]
-    ) -> list[bytes]:
+    ) -> Iterator[bytes]:
         """The lines of one session, without secrets; one that its schema refuses is left out and counted."""
-        found = []
         for line in form.lines(conversation(self._services.reader, scenario, *session), good_only):
             clean = redactor.object(line)[0]
             wrong = problem(form.name, clean)
             if wrong is None:
-                found.append(_line(clean))
+                yield _line(clean)
             else:
                 left_out[wrong if len(left_out) < _PAGE else "other reasons"] += 1
-        return found
+
+
+def _take(lines: Iterator[bytes]) -> list[bytes]:
+    """The next lines, a bounded number of bytes but for the last of them: lines that repeat a long history can be large together."""
+    taken: list[bytes] = []
+    size = 0
+    for line in lines:
+        taken.append(line)
+        size += len(line)
+        if size >= _AT_ONCE_BYTES:
+            break
+    return taken
 
 
 def _line(value: JSONObject) -> bytes:

@@ -37,7 +37,7 @@ class RecordRoutes:
             Route("/reef/records", self.add, methods=["POST"]),
             Route("/reef/records/batch", self.add_batch, methods=["POST"]),
             Route("/reef/scenarios/{scenario}/records", self.list_all, methods=["GET"]),
-            Route("/reef/scenarios/{scenario}/records/{record}", self.show, methods=["GET"]),
+            Route("/reef/scenarios/{scenario}/records/{record:path}", self.show, methods=["GET"]),
         ]
 
     async def list_all(self, request: Request) -> Response:

@@ -8,7 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daemon import json_text
 from daemon.api.common import known_scenario, query_integer, query_optional_integer, require_owner, scenario_in_path
+from daemon.config import ReefConfig
 from daemon.errors import BadRequest, Conflict
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
@@ -18,10 +20,14 @@ from daemon.records import DEFAULT_SCENARIO, JSON, JSONObject
 from daemon.services import Services
 from daemon.serving.scenarios import check_scenario_name
 
+_MAX_REMEMBERED = 64
+
 
 class ScenarioRoutes:
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._asking = asyncio.Lock()
+        self._instructed: dict[str, bool] = {}
 
     def routes(self) -> list[Route]:
         base = "/reef/scenarios/{scenario}"
@@ -73,7 +79,7 @@ class ScenarioRoutes:
         """What this scenario's recipe is, and what counts as feedback for it."""
         name = scenario_in_path(request, self._services)
         config = self._services.config.for_scenario(name)
-        instructed = await takes_instructions(config.reef, self._services.loaded.search_paths)
+        instructed = await self._takes_instructions(config.reef)
         return json_response(
             {
                 "scenario": name,
@@ -89,6 +95,16 @@ class ScenarioRoutes:
                 },
             }
         )
+
+    async def _takes_instructions(self, reef: ReefConfig) -> bool:
+        """Asked of each recipe once: a process is started for it, and any client may ask."""
+        key = json_text.canonical({"recipe": reef.recipe, "settings": reef.settings})
+        async with self._asking:
+            if key not in self._instructed:
+                if len(self._instructed) == _MAX_REMEMBERED:
+                    self._instructed.clear()
+                self._instructed[key] = await takes_instructions(reef, self._services.loaded.search_paths)
+            return self._instructed[key]
 
     async def commits(self, request: Request) -> Response:
         """The operation log, newest first; `next` is the `before` of the next page."""

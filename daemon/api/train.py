@@ -45,5 +45,5 @@ class TrainRoutes:
         await asyncio.wrap_future(
             self._services.store.append_imported([ImportedRecord(record, scenario, time.time(), TRAIN, {**payload}, 0)])
         )
-        path = f"/reef/scenarios/{scenario}/records/{quote(record, safe='')}"
+        path = f"/reef/scenarios/{scenario}/records/{quote(record, safe='', errors='replace')}"
         return json_response({"agent_record_id": record, "scenario": scenario, "request_type": TRAIN, "page_path": path})

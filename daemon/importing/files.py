@@ -124,13 +124,22 @@ def _document(name: str, data: bytes) -> list[Found | Skipped] | None:
     """None: it is no JSON document; perhaps its lines are."""
     if data.startswith(_PACKED):
         return [Skipped(name, "compressed; unpack it first")]
+    data = data.removeprefix(_BOM)
     try:
-        value = parse(data.removeprefix(_BOM))
+        value = parse(data)
     except DataError as error:
-        return None if data.count(b"\n") > 1 else [Skipped(name, error.message)]
+        return None if _is_value(data.lstrip().partition(b"\n")[0]) else [Skipped(name, error.message)]
     if isinstance(value, list):
         return [Found(f"{name}[{index}]", item) for index, item in enumerate(value)]
     return [Found(name, value)]
+
+
+def _is_value(line: bytes) -> bool:
+    try:
+        parse(line)
+    except DataError:
+        return False
+    return True
 
 
 def _walk(folder: Path, depth: int) -> Iterator[Path | Skipped]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from daemon.config import ReefConfig
@@ -34,7 +35,10 @@ async def test_what_is_no_instruction_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         for body in ({}, {"text": ""}, {"text": "   "}, {"text": 7}, {"text": "x" * 4001}):
             assert (await daemon.client.post("/reef/train", json=body)).status_code == 400, body
-        assert (await daemon.client.post("/reef/train", json={"text": "x" * 4000})).status_code == 200
+        for body in ({"text": "x" * 4000}, {"text": "half a character \ud800", "agent_record_id": "\ud800/?#"}):
+            answer = await daemon.client.post("/reef/train", content=json.dumps(body), headers={"content-type": "application/json"})
+            assert answer.status_code == 200, answer.text
+            assert (await daemon.client.get(answer.json()["page_path"])).status_code == 200
 
 
 async def test_the_contract_says_whether_the_recipe_reads_instructions(tmp_path: Path) -> None:

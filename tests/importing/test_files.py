@@ -72,7 +72,7 @@ def test_documents_lines_and_pipes_are_read_alike(tmp_path: Path) -> None:
     (tmp_path / "array.json").write_text(json.dumps(values, indent=1))
     (tmp_path / "one.json").write_text(json.dumps(values[0], indent=1))
     (tmp_path / "lines.json").write_text(line("c") + line("d"))
-    (tmp_path / "broken.json").write_text('{"messages": [')
+    (tmp_path / "broken.json").write_text(json.dumps(values[0], indent=1)[:-9])
     found, [skipped] = asked(tmp_path, piped=line("piped").encode())
     assert found == ["piped", "a", "b", "c", "d", "a"]
     assert skipped.where.endswith("broken.json")
