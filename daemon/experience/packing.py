@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import struct
@@ -34,10 +35,10 @@ _local = threading.local()  # zstd contexts must not be shared between threads
 
 def to_json(value: JSON) -> bytes:
     """Compact UTF-8; key order is kept, lone surrogates (legal in JSON escapes) and integers of any size survive."""
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        pass  # what orjson refuses
+    with contextlib.suppress(TypeError):  # what orjson refuses
+        data: bytes = orjson.dumps(value)
+        if b"null" not in data:  # it may stand for an infinity
+            return data
     return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
 
 
