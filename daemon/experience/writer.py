@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
+from daemon import request_facts
 from daemon.errors import ReefError, StorageError
 from daemon.experience.database import map_error
 from daemon.failpoints import failpoint
@@ -46,9 +47,10 @@ class Items(ABC, Generic[I]):
 
 
 class _Job(Generic[T]):
-    __slots__ = ("function", "future", "result")
+    __slots__ = ("asked", "function", "future", "result")
 
     def __init__(self, function: Callable[[sqlite3.Connection], T]) -> None:
+        self.asked = request_facts.current()  # whose request it is, for the log
         self.function = function
         self.future: Future[T] = Future()
         self.result: tuple[T] | None = None
@@ -75,7 +77,9 @@ class _Job(Generic[T]):
         elif isinstance(error, ReefError):
             self.future.set_exception(error)
         else:
+            request_facts.begin(self.asked)
             _log.error("A write to the experience database failed", exc_info=error)
+            request_facts.begin(None)
             self.future.set_exception(StorageError("The experience could not be written.", "The daemon's log has the details: reef logs."))
 
     def resolve(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from daemon import logs, request_facts
 from daemon.errors import StorageError
+from daemon.experience.store import Store
 from daemon.log_lines import plain, render
 from daemon.paths import Home
 from daemon.request_facts import RequestFacts
@@ -96,3 +97,20 @@ def test_a_log_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file where the folder should be")
     with pytest.raises(StorageError, match="Cannot write the log"):
         logs.set_up(Home(tmp_path))
+
+
+def test_what_fails_in_the_writing_thread_names_the_request_that_it_was_for(tmp_path: Path, root_logger: logging.Logger) -> None:
+    home = Home(tmp_path)
+    logs.set_up(home)
+    store = Store.open(home.database)
+    token = request_facts._facts.set(RequestFacts("req_7"))
+    failing = store.execute(lambda connection: 1 // 0)
+    request_facts._facts.reset(token)
+    with pytest.raises(StorageError, match="could not be written"):
+        failing.result(5)
+    other = store.execute(lambda connection: 2 // 0)
+    with pytest.raises(StorageError):
+        other.result(5)
+    store.close()
+    first, second = (entry for entry in entries(home) if "ZeroDivisionError" in str(entry.get("trace")))
+    assert first["request_id"] == "req_7" and "request_id" not in second
