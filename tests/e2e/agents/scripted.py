@@ -60,6 +60,7 @@ class ScriptedServer:
     def __init__(self) -> None:
         self.script: Script = lambda body: Reply("echo")
         self.bodies: list[Body] = []
+        self.prompt_tokens = 100  # what it says that a prompt had: agents compact by it
         self._calls = 0
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -77,6 +78,7 @@ class ScriptedServer:
     def play(self, script: Script) -> None:
         """Follow `script` from now on, and forget the earlier requests."""
         self.script = script
+        self.prompt_tokens = 100
         self.bodies.clear()
 
     def engine(self) -> str:
@@ -116,7 +118,7 @@ class ScriptedServer:
                     self._answer(refused.status, {"error": refused.error})
                     return
                 finish = "tool_calls" if "tool_calls" in message else "stop"
-                usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+                usage = {"prompt_tokens": server.prompt_tokens, "completion_tokens": 10, "total_tokens": server.prompt_tokens + 10}
                 if body.get("stream"):
                     self._stream([*({"choices": [choice]} for choice in pieces(message, finish)), {"choices": [], "usage": usage}])
                 else:
