@@ -25,6 +25,7 @@ from daemon.gateway.security import Names
 from daemon.instance import Instance
 from daemon.listener import Server, bind, make_server, raise_file_limit
 from daemon.paths import Home
+from daemon.retention import keep_forever
 from daemon.services import Services
 from daemon.serving.serving import sweep_forever
 from daemon.startup import services_for
@@ -69,6 +70,7 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                     background("Unloading LoRAs that nobody uses", sweep_forever(services.serving), services),
                     background("Watching the configuration", watch(source, services, names), services),
                     background("Checking the recipes", check_recipes_forever(services), services),
+                    background("Removing old sessions", keep_forever(services), services),
                     background("Starting runs by itself", scheduler.run_forever(), services),
                 ]
                 try:

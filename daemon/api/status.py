@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from daemon.api.runs import run_view
 from daemon.engine.base import CacheStats
+from daemon.experience.retention import read_removed
 from daemon.experience.runs import RunStatus
 from daemon.gateway.errors import json_response
 from daemon.paths import Home
@@ -30,7 +31,9 @@ class StatusRoutes:
 
     async def status(self, request: Request) -> Response:
         services = self._services
-        scenarios, disk = await asyncio.gather(asyncio.to_thread(self._scenarios), asyncio.to_thread(_disk, services.home))
+        scenarios, disk, retention = await asyncio.gather(
+            asyncio.to_thread(self._scenarios), asyncio.to_thread(_disk, services.home), asyncio.to_thread(self._retention)
+        )
         learn = services.config.learn
         return json_response(
             {
@@ -45,6 +48,7 @@ class StatusRoutes:
                 "learn": {"mode": learn.mode, "idle_s": learn.idle_s, "recipe": services.config.reef.recipe},
                 "scenarios": scenarios,
                 "disk": disk,
+                "retention": retention,
                 "warnings": [
                     *services.warnings,
                     *_refusing(services.store.commits.failing),
@@ -52,6 +56,17 @@ class StatusRoutes:
                 ],
             }
         )
+
+    def _retention(self) -> JSONObject:
+        """The limits, and what was removed to keep within them."""
+        storage, removed = self._services.config.storage, read_removed(self._services.reader)
+        return {
+            "limit_bytes": storage.retention_bytes,
+            "limit_days": storage.retention_days,
+            "removed_sessions": removed.sessions,
+            "removed_records": removed.records,
+            "removed_at": removed.at,
+        }
 
     def _engine(self) -> JSONObject:
         engine = self._services.engine
@@ -146,6 +161,9 @@ def _refusing(why: str) -> list[JSON]:
 def _retention(disk: JSONObject, limit_bytes: int) -> list[JSON]:
     """A warning where more experience is kept than the settings allow."""
     stored = disk["experience_bytes"]
-    if not isinstance(stored, int) or stored <= limit_bytes:
+    if not isinstance(stored, int) or not limit_bytes or stored <= limit_bytes:
         return []
-    return [f"The experience takes {stored} bytes, more than storage.retention_bytes ({limit_bytes}). Nothing is removed by itself."]
+    return [
+        f"The experience takes {stored} bytes, more than storage.retention_bytes ({limit_bytes}). Old sessions are removed every hour;"
+        " what releases were made from and what was used lately stays, and pages that became free are used again."
+    ]
