@@ -57,7 +57,7 @@ class ChatReader(ReplyReader):
         if not listed:
             raise EngineError("The upstream sent something that is no reply.", "Look at its log.")
         self._take_usage(body.get("usage"))
-        return [self._take_choice({**choice, "delta": choice["message"]} if "message" in choice else choice) for choice in listed]
+        return [self._take_choice(_as_streamed(choice)) for choice in listed]
 
     def finished(self) -> Finished:
         if not self._reasons.get(0):
@@ -90,6 +90,17 @@ class ChatReader(ReplyReader):
             details = usage.get("completion_tokens_details")
             reasoning = details.get("reasoning_tokens") if isinstance(details, dict) else 0
             self._usage = Usage(whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens")), whole(cached), whole(reasoning))
+
+
+def _as_streamed(choice: JSONObject) -> JSONObject:
+    """A whole choice as one that came in a single chunk, where calls are numbered."""
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        return choice
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        message = {**message, "tool_calls": [{**call, "index": place} for place, call in enumerate(calls) if isinstance(call, dict)]}
+    return {**choice, "delta": message}
 
 
 def whole(value: JSON) -> int:
