@@ -2,9 +2,9 @@
 
 Run: python -m benchmarks.gateway [--only ROW] [--rounds 5] [--seconds 2] [--json]
 
-Four processes: these clients, the upstream, the bare durable proxy (benchmarks/gateway_servers.py says what it does), and a daemon with
-`engine.kind: upstream`. The servers take turns within each round, and the median of the rounds' ratios counts. Exit code 1 if a row misses
-what it is to reach.
+Each client holds conversations of ten turns, and resends all of it each time, as agents do. Four processes: these clients, the upstream,
+the bare durable proxy (benchmarks/gateway_servers.py says what it does), and a daemon with `engine.kind: upstream`. The servers take turns
+within each round, and the median of the rounds' ratios counts. Exit code 1 if a row misses what it is to reach.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 import httpx
 import uvloop
 
-from benchmarks.gateway_load import Conversations, Load, Seen, Target
+from benchmarks.gateway_load import Load, Seen, Target
 
 _START_S = 60.0
 _TURNS = ("direct", "bare", "reef", "bare, httpx")
@@ -68,14 +68,16 @@ class Result:
 
 
 async def measure(load: Load, targets: dict[str, Target], kind: Kind, rounds: int, seconds: float) -> Result:
-    bodies = Conversations(kind.size_bytes, stream=kind.stream)
+    async def run(name: str, lasting: float) -> Seen:
+        return await load.run(targets[name], kind.size_bytes, kind.at_once, lasting, stream=kind.stream)
+
     seen: dict[str, list[Seen]] = {name: [] for name in targets}
-    for target in targets.values():
-        await load.run(target, bodies, kind.at_once, min(1.0, seconds))  # warm
+    for name in targets:
+        await run(name, min(1.0, seconds))  # warm
     for number in range(rounds):
         order = list(targets)
         for name in order[number % len(order) :] + order[: number % len(order)]:
-            seen[name].append(await load.run(targets[name], bodies, kind.at_once, seconds))
+            seen[name].append(await run(name, seconds))
     rates = {name: statistics.median(each.requests_per_s for each in rounds_of) for name, rounds_of in seen.items()}
     added = {
         name: statistics.median(each.p50_ms - direct.p50_ms for each, direct in zip(rounds_of, seen["direct"], strict=True))
@@ -94,8 +96,7 @@ async def measure(load: Load, targets: dict[str, Target], kind: Kind, rounds: in
         value = statistics.median(reef.requests_per_s / bare.requests_per_s for reef, bare, _ in pairs)
         shown = {name: f"{rate:.0f}/s" for name, rate in rates.items()}
         held = value >= kind.bound
-    counted = [each for each in seen["reef"]]
-    requests, receipts = sum(each.requests for each in counted), sum(each.receipts for each in counted)
+    requests, receipts = sum(each.requests for each in seen["reef"]), sum(each.receipts for each in seen["reef"])
     return Result(
         kind.name, kind.title, shown["reef"], shown["bare"], shown["bare, httpx"], value, kind.reach, held, requests, receipts
     )  # fmt: skip

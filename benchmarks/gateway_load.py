@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import aiohttp
 
 _WORDS = ["parser", "session", "commit", "value", "returns", "the", "of", "error", "test", "module", "line", "write", "store", "a", "for"]
+_TURNS = 10
 _numbers = itertools.count()
 
 
@@ -34,26 +35,46 @@ class Seen:
     requests: int
 
 
-class Conversations:
-    """Request bodies: a system text, some turns, and a text of its own, so that every one is a conversation of its own."""
+class Conversation:
+    """What one agent sends: a system text, what was said so far, and with each request one turn more; then another conversation."""
 
     def __init__(self, size_bytes: int, *, stream: bool) -> None:
-        chance = random.Random(7)
-
-        def text(length: int) -> str:
-            return " ".join(chance.choices(_WORDS, k=length // 6))
-
-        system = {"role": "system", "content": text(min(2000, size_bytes // 2))}
-        filler = [
-            {"role": "assistant" if number % 2 else "user", "content": text(2000)} for number in range(max(1, (size_bytes - 2000) // 2000))
-        ]
-        body = {"model": "scripted", "stream": stream, "messages": [system, {"role": "user", "content": "Task @@: go."}, *filler]}
-        body["messages"].append({"role": "user", "content": "And now @@?"})  # type: ignore[attr-defined]
-        self._before, self._between, self._after = json.dumps(body, separators=(",", ":")).encode().split(b"@@")
+        """`size_bytes`: about that much is said before the first request."""
+        self._size_bytes = size_bytes
+        self._head = b'{"model":"scripted","stream":' + (b"true" if stream else b"false") + b',"messages":['
+        self._messages: list[bytes] = []
+        self._left = 0
 
     def next(self) -> bytes:
-        number = b"%d-%d" % (next(_numbers), time.monotonic_ns())
-        return number.join((self._before, self._between, self._after))
+        """The next request's body."""
+        if not self._left:
+            self._begin()
+        else:
+            self._messages += [_message("assistant", "done and done " * 24), _message("user", f"And now step {self._left}?")]
+        self._left -= 1
+        return self._head + b",".join(self._messages) + b"]}"
+
+    def _begin(self) -> None:
+        name = f"{next(_numbers)}-{time.monotonic_ns()}"
+        chance = random.Random(name)
+
+        def text(length: int) -> str:
+            start = chance.randrange(len(_TEXT) - length)
+            return _TEXT[start : start + length]
+
+        self._messages = [_message("system", _SYSTEM), _message("user", f"Task {name}: go. {text(400)}")]
+        while (said := sum(map(len, self._messages))) < self._size_bytes:
+            role = "user" if len(self._messages) % 2 else "assistant"
+            self._messages.append(_message(role, text(min(2000, self._size_bytes - said))))
+        self._left = _TURNS
+
+
+def _message(role: str, content: str) -> bytes:
+    return json.dumps({"role": role, "content": content}, separators=(",", ":")).encode()
+
+
+_TEXT = " ".join(random.Random(7).choices(_WORDS, k=200_000))
+_SYSTEM = _TEXT[:2000]
 
 
 class Load:
@@ -77,7 +98,7 @@ class Load:
         for session in self._sessions.values():
             await session.close()
 
-    async def run(self, target: Target, bodies: Conversations, at_once: int, seconds: float) -> Seen:
+    async def run(self, target: Target, size_bytes: int, at_once: int, seconds: float, *, stream: bool = False) -> Seen:
         """`at_once` clients that each send the next request when the last is answered, for `seconds`."""
         session, url = self._sessions[target.name], f"{target.url}/chat/completions"
         times: list[float] = []
@@ -86,8 +107,11 @@ class Load:
 
         async def client() -> None:
             nonlocal receipts
-            while (started := time.perf_counter()) < end:
-                async with session.post(url, data=bodies.next()) as answer:
+            conversation = Conversation(size_bytes, stream=stream)
+            while time.perf_counter() < end:
+                body = conversation.next()
+                started = time.perf_counter()
+                async with session.post(url, data=body) as answer:
                     if answer.status != 200:
                         raise SystemExit(f"{target.name} answered {answer.status}: {(await answer.read())[:300]!r}")
                     if answer.content_type == "text/event-stream":

@@ -89,7 +89,7 @@ class GenerateRequest:
     scenario: str = ""  # places are shared out fairly between scenarios, and within one between sessions
     session: str = ""  # empty: belongs to no conversation that goes on
     extra: JSONObject = field(default_factory=dict)  # further request fields, for engines that pass them on
-    forward: Forward | None = None  # to be passed on unchanged; the other fields say the same for those who cannot
+    forward: Forward | None = None  # to be passed on unchanged: then there are no `messages`
 
 
 @dataclass(frozen=True, slots=True)

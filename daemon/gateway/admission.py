@@ -82,17 +82,24 @@ def check_length(length: int, model: ModelInfo, param: str) -> None:
 
 def is_long(messages: Iterable[Message]) -> bool:
     """Whether hashing and redacting the messages would hold up the event loop."""
-    return characters(messages) > _IN_THREAD_CHARACTERS
+    total = 0
+    for message in messages:
+        total += _characters(message)
+        if total > _IN_THREAD_CHARACTERS:
+            return True
+    return False
 
 
 def characters(messages: Iterable[Message]) -> int:
     """Of all texts in the messages, whatever field they are in."""
-    return sum(_characters(message) for message in messages)
+    return sum([_characters(message) for message in messages])
 
 
-def _characters(value: JSON) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(_characters(inner) for inner in value.values())
-    return sum(_characters(inner) for inner in value) if isinstance(value, list) else 0
+def _characters(value: dict[str, JSON] | list[JSON]) -> int:
+    total = 0
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, str):
+            total += len(inner)
+        elif isinstance(inner, dict | list):
+            total += _characters(inner)
+    return total

@@ -224,8 +224,9 @@ def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: 
         # Prefix and demonstrations are for conversations; a plain text is completed as it is.
         effective = snapshot.hints.apply(call.messages) if call.text is None else call.messages
         sampling = call.sampling.resolve(snapshot.hints.sampling)
+        forward = passed_on(call, engine, snapshot) if priority is Priority.LIVE else None
         request = GenerateRequest(
-            messages=engine_messages(effective) if call.text is None else (),
+            messages=engine_messages(effective) if call.text is None and forward is None else (),
             sampling=sampling,
             max_tokens=call.max_tokens,
             text=call.text,
@@ -241,7 +242,7 @@ def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: 
             scenario=place.scenario,
             session=place.session if place.match.kind is TurnKind.TURN else "",
             extra=call.extra,
-            forward=passed_on(call, engine, snapshot) if priority is Priority.LIVE else None,
+            forward=forward,
         )
         draft = Inference(  # the record, as far as it is known before the reply
             id=place.receipt_of(index),
