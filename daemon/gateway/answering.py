@@ -17,6 +17,7 @@ from daemon.gateway.sse import KEEP_ALIVE_S, EventStream, Frames, unless_hung_up
 from daemon.gateway.steps import Done, Failed, Frame, Piece, Reading, Step
 from daemon.gateway.wires.form import MakeForm, ReplyForm
 from daemon.records import Inference, JSONObject, Usage
+from daemon.request_facts import note_error
 from daemon.serving.snapshot import Snapshot
 
 
@@ -73,6 +74,7 @@ class _ChoiceFrames(Frames):
             if found is None:
                 yield form.keep_alive
             elif isinstance(found[1], Failed):
+                note_error(found[1].error)
                 for frame in form.failure(found[1].error, await self._kept(found[1], found[0], ended)):
                     yield frame
                 return

@@ -71,7 +71,8 @@ class Observing:
             measures.tokens["completion"] += facts.completion_tokens
             if facts.first_token_ms:
                 measures.first_token.observe(facts.first_token_ms / 1000)
-        level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO
+        wrong = status >= 400 or facts.outcome == "error"  # a stream has begun with 200, however it ends
+        level = logging.ERROR if status >= 500 else logging.WARNING if wrong else logging.INFO
         if level == logging.INFO and route in _POLLED:
             level = logging.DEBUG
         if _log.isEnabledFor(level):

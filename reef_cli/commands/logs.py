@@ -71,15 +71,7 @@ class _Wanted:
             return not self.request and self.level is Level.info
         if self.request and self.request not in (entry.get("request_id"), entry.get("receipt")):
             return False
-        return _rank(entry) >= _RANKS[self.level]
-
-
-def _rank(entry: JSONObject) -> int:
-    """How much a line matters: of a request by its status, else by its level."""
-    status = entry.get("status")
-    if isinstance(status, int):
-        return 3 if status >= 500 else 2 if status >= 400 else 1
-    return _RANKS.get(str(entry.get("level")), 1)
+        return _RANKS.get(str(entry.get("level")), 1) >= _RANKS[self.level]
 
 
 def _last(path: Path, end: int, count: int, wanted: _Wanted) -> list[bytes]:

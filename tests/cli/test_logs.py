@@ -54,7 +54,7 @@ def test_requests_are_shown_a_line_each_and_what_failed_with_its_hint(reef, home
     home.log.parent.mkdir(parents=True)
     home.log.write_text(
         _entry(status=200, ms=1234.5, request_id="req_1", receipt="rec_1", prompt_tokens=9, completion_tokens=3, first_token_ms=80.0)
-        + _entry(status=404, ms=2.0, request_id="req_2", error="not_found", param="model", hint="Served here: x.\x1b[2J")
+        + _entry(status=404, level="warning", ms=2.0, request_id="req_2", error="not_found", param="model", hint="Served here: x.\x1b[2J")
         + json.dumps({"time": "2026-11-30T10:00:01Z", "level": "warning", "logger": "reef.x", "message": "odd"})
         + "\nwhat the process printed as it died\n"
     )

@@ -101,6 +101,16 @@ async def test_what_is_logged_in_a_thread_or_task_names_the_request(tmp_path: Pa
         assert [one["outcome"] for one in kept.named("reef.access")] == ["error"], "the record of what had begun"
 
 
+async def test_a_stream_that_breaks_is_logged_with_what_to_do(tmp_path: Path, kept: Kept) -> None:
+    engine = ScriptedEngine({"long": "word " * 50})
+    async with running(tmp_path, engine) as daemon:
+        engine.fail_after = (3, EngineError("The engine is broken.", "Mend it."))
+        body = {"model": "scripted", "stream": True, "messages": [{"role": "user", "content": "long"}]}
+        assert "The engine is broken." in (await daemon.client.post("/v1/chat/completions", json=body)).text
+        [line] = kept.named("reef.access")
+        assert (line["status"], line["level"], line["outcome"], line["hint"]) == (200, "warning", "error", "Mend it.") and line["receipt"]
+
+
 async def test_a_hang_up_is_logged_as_such(tmp_path: Path, kept: Kept) -> None:
     engine = ScriptedEngine({"long": "word " * 2000}, token_delay_s=0.005)
     async with running(tmp_path, engine) as daemon:
