@@ -102,11 +102,11 @@ def test_what_is_no_whole_repository_is_refused(repository: Path, tmp_path_facto
 
 
 def test_an_object_that_asks_for_gigabytes_gets_none(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_history, "_MEMORY_BYTES", 64 << 20)
+    monkeypatch.setattr(git_history, "_MEMORY_BYTES", 32 << 20)
     blob = git(repository, "rev-parse", "HEAD~2:a.py").strip()
-    packer = zlib.compressobj(9)
-    data = packer.compress(b"blob 1073741824\0")
-    data += b"".join(packer.compress(b"\n" * (1 << 20)) for _ in range(512)) + packer.flush()
+    packer = zlib.compressobj(1)
+    data = packer.compress(b"blob 134217728\0")
+    data += b"".join(packer.compress(b"\n" * (1 << 20)) for _ in range(128)) + packer.flush()
     path = repository / ".git" / "objects" / blob[:2] / blob[2:]
     path.chmod(0o644)
     path.write_bytes(data)
