@@ -12,7 +12,7 @@ from pydoc_data.topics import topics
 from random import Random
 
 from daemon.experience.packing import to_json
-from daemon.records import JSON, Inference, JSONObject, Message, Sampling, TokenTrace, Usage, new_id
+from daemon.records import JSON, Inference, JSONObject, Lineage, Message, Sampling, Step, TokenTrace, Usage, new_id
 
 _PROSE = [" ".join(part.split()) for text in topics.values() for part in text.split("\n\n") if 60 < len(part) < 400 and "---" not in part]
 _MODULES = sorted(path for path in Path(inspect.getfile(json)).parent.parent.glob("*.py") if path.stat().st_size > 20_000)
@@ -103,14 +103,18 @@ def agent_session(session: str, turns: int, seed: int, *, tokens: bool = False) 
 def short_session(session: str, scenario: str, turns: int, random: Random) -> Iterator[Inference]:
     """`turns` requests of a chat with short messages; the whole history resent each time."""
     messages: list[Message] = [{"role": "system", "content": "You are a coding agent. Answer in one sentence."}]
+    lineage = Lineage(Step.BEGIN)
     for turn in range(turns):
         messages.append({"role": "user", "content": f"{sentence(random)[:160]} file_{random.randrange(5000)}.py"})
         reply: Message = {"role": "assistant", "content": f"{sentence(random)[:100]} step_{turn}"}
+        receipt = new_id("rec")
         yield Inference(
-            new_id("rec"), scenario, session, time.time(), f"r{turn // 50}", None, "model", "chat", tuple(messages), None, reply, "stop",
-            usage=Usage(60 * turn + 40, 30), request={"stream": True}, first_token_ms=random.uniform(80, 900), total_ms=900.0,
+            receipt, scenario, session, time.time(), f"r{turn // 50}", None, "model", "chat", tuple(messages), None, reply, "stop",
+            usage=Usage(60 * turn + 40, 30), request={"stream": True}, lineage=lineage,
+            first_token_ms=random.uniform(80, 900), total_ms=900.0,
         )  # fmt: skip
         messages.append(reply)
+        lineage = Lineage(Step.CONTINUE, receipt)
 
 
 def unique_bytes(items: list[Inference]) -> int:

@@ -13,7 +13,8 @@ from daemon.errors import DataError
 from daemon.experience.packing import from_json, object_from_json, unpack, unpack_tokens, unpack_trace
 from daemon.records import JSON, Inference, JSONObject, Lineage, Message, Report, Sampling, Status, Step, TokenTrace, TurnKind, Usage
 
-_REMEMBERED_BYTES = 16 << 20
+_REMEMBERED_BYTES = 4 << 20  # of message bodies, for each thread that reads
+_CONVERSATIONS = 8
 
 STEPS = tuple(Step)
 """By what the database holds; NULL stands for the first."""
@@ -54,6 +55,7 @@ class Loader:
         self._connection = connection
         self._nodes: OrderedDict[int, _Node] = OrderedDict()
         self._held_bytes = 0
+        self._conversations: OrderedDict[int, tuple[Message, ...]] = OrderedDict()  # by leaf: the next turn's goes on from one of them
 
     def inferences(self, where: str, values: Sequence[str | int | float]) -> list[Inference]:
         return [self._inference(row) for row in self._connection.execute(INFERENCES + where, values).fetchall()]
@@ -63,17 +65,23 @@ class Loader:
 
     def conversation(self, leaf: int | None) -> tuple[Message, ...]:
         """All messages from the first to `leaf`. Those of a session share what they have in common."""
+        if leaf is None:
+            return ()
         messages: list[Message] = []
-        while leaf is not None:
-            node = self._node(leaf)
+        place: int | None = leaf
+        before: tuple[Message, ...] = ()
+        while place is not None:
+            known = self._conversations.get(place)
+            if known is not None:
+                before = known
+                break
+            node = self._node(place)
             messages.append(node.message)
-            leaf = node.parent
-        return tuple(reversed(messages))
-
-    def reply(self, sequence: int) -> Message | None:
-        """One record's reply alone."""
-        row = self._connection.execute("SELECT reply FROM inferences WHERE sequence = ?", (sequence,)).fetchone()
-        return None if row is None else self._node(int(row[0])).message
+            place = node.parent
+        found = self._conversations[leaf] = (*before, *reversed(messages))
+        if len(self._conversations) > _CONVERSATIONS:
+            self._conversations.popitem(last=False)
+        return found
 
     def _node(self, number: int) -> _Node:
         known = self._nodes.get(number)
