@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ bodies = objects(
 
 
 @given(bodies)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_body_is_read_or_refused_with_a_sentence(body: dict[str, Any]) -> None:
     before = copy.deepcopy(body)
     try:
@@ -119,8 +120,19 @@ def test_a_signature_brings_back_its_reasoning_or_nothing(reasoning: str, place:
     assert carried_in(broken) in ("", reasoning)
 
 
+def test_a_turn_in_very_many_messages_is_read_in_one_go() -> None:
+    many: list[Any] = [
+        {"role": "user", "content": "a"},
+        *({"role": "assistant", "content": "b"} for _ in range(50_000)),
+        {"role": "user", "content": "c"},
+    ]
+    began = time.monotonic()
+    read = parse({"model": "m", "max_tokens": 1, "messages": many}).messages
+    assert len(read) == 3 and time.monotonic() - began < 5, "not a quadratic of them"
+
+
 @pytest.mark.parametrize(
-    "signature", ["", "EqQBCkYIBRgCKkD", "reef.zlib.", "reef.zlib.AAAA", "reef.zlib.ä", signature_of("x" * (5 << 20), carried=True)]
+    "signature", ["", "EqQBCkYIBRgCKkD", "reef.carried.", "reef.carried.AAA", "reef.carried.ä", "reef.carried./w==", "reef.shown"]
 )
-def test_a_foreign_a_damaged_and_a_huge_signature_carry_nothing(signature: str) -> None:
+def test_a_foreign_and_a_damaged_signature_carry_nothing(signature: str) -> None:
     assert carried_in(signature) == ""

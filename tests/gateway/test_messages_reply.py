@@ -83,7 +83,7 @@ def data_of(frames: list[bytes]) -> list[Any]:
     return [json.loads(frame.split(b"data: ", 1)[1]) for frame in frames]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(replies(), st.sampled_from([Thinking(), Thinking(shown=True), Thinking(shown=True, in_signature=True)]))
 def test_what_the_sdk_puts_together_is_the_whole_form(deltas: list[Delta], thinking: Thinking) -> None:
     frames, whole, _ = written(deltas, thinking)
@@ -103,7 +103,7 @@ def test_what_the_sdk_puts_together_is_the_whole_form(deltas: list[Delta], think
     assert isinstance(usage, dict) and usage.items() >= whole["usage"].items()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(replies())
 def test_every_block_is_opened_grows_and_is_closed_once(deltas: list[Delta]) -> None:
     opened: set[object] = set()
@@ -122,7 +122,7 @@ def test_every_block_is_opened_grows_and_is_closed_once(deltas: list[Delta]) -> 
     assert opened == closed
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(replies())
 def test_our_own_reader_of_the_wire_finds_the_record_in_the_stream_and_in_the_whole(deltas: list[Delta]) -> None:
     frames, whole, record = written(deltas, Thinking(shown=True))

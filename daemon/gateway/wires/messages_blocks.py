@@ -8,7 +8,7 @@ billing header, signatures) leaves no trace.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from daemon.errors import BadRequest
 from daemon.gateway.wires.fields import array, bad
@@ -34,30 +34,32 @@ def conversation(body: JSONObject) -> tuple[Message, ...]:
     system = body.get("system")
     if system is not None:
         found += _plain("system", _parts(system, "system"))
+    turn: list[tuple[str, JSONObject]] | None = None  # of the assistant, which may come in several messages
     for index, message in enumerate(messages):
-        for made in _message(message, f"messages[{index}]"):
-            if made["role"] == "assistant" and found and found[-1]["role"] == "assistant":
-                _merge(found[-1], made)  # one turn, as the wire's own server sees it
-            else:
-                found.append(made)
+        role, content, name = _read(message, f"messages[{index}]")
+        if role == "assistant":
+            turn = [] if turn is None else turn
+            turn += [(f"{name}[{place}]", block) for place, block in enumerate(_blocks(content, name))]
+            continue
+        if turn is not None:
+            found.append(_assistant(turn))
+            turn = None
+        found += _plain("system", _parts(content, name)) if role == "system" else _user(_blocks(content, name), name)
+    if turn is not None:
+        found.append(_assistant(turn))
     if all(message["role"] == "system" for message in found):
         raise BadRequest("'messages' must hold a message of the user's.", param="messages")
     return tuple(found)
 
 
-def _message(message: JSON, name: str) -> Iterator[Message]:
+def _read(message: JSON, name: str) -> tuple[str, JSON, str]:
+    """Role, content, and the name of the content."""
     if not isinstance(message, dict):
         raise bad(name, "an object", message)
-    role, content = message.get("role"), message.get("content")
-    if role not in _ROLES:
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
         raise bad(f"{name}.role", "one of user, assistant, system", role)
-    blocks = _blocks(content, f"{name}.content")
-    if role == "assistant":
-        yield _assistant(blocks, f"{name}.content")
-    elif role == "system":
-        yield from _plain("system", _parts(content, f"{name}.content"))
-    else:
-        yield from _user(blocks, f"{name}.content")
+    return role, message.get("content"), f"{name}.content"
 
 
 def _user(blocks: list[JSONObject], name: str) -> Iterator[Message]:
@@ -87,18 +89,19 @@ def _result(block: JSONObject, name: str) -> Message:
     return message
 
 
-def _assistant(blocks: list[JSONObject], name: str) -> Message:
+def _assistant(turn: list[tuple[str, JSONObject]]) -> Message:
+    """The message of one turn; its blocks come with their names."""
     parts: list[JSONObject] = []
     reasoning: list[str] = []
     calls: list[JSON] = []
-    for index, block in enumerate(blocks):
+    for name, block in turn:
         kind = block["type"]
         if kind == "tool_use":
-            calls.append(_call(block, f"{name}[{index}]"))
+            calls.append(_call(block, name))
         elif kind in ("thinking", "redacted_thinking"):
             reasoning.append(_reasoning(block))
         else:
-            parts += _part(block, f"{name}[{index}]")
+            parts += _part(block, name)
     message = _holding("assistant", parts)
     if calls and not parts:
         message["content"] = None
@@ -217,29 +220,6 @@ def _holding(role: str, parts: list[JSONObject]) -> Message:
     if len(parts) == 1 and parts[0]["type"] == "text":
         return {"role": role, "content": parts[0]["text"]}
     return {"role": role, "content": list(parts)}
-
-
-def _merge(earlier: Message, later: Message) -> None:
-    """Put what follows in the same turn into the message before it."""
-    parts = [*_content(earlier), *_content(later)]
-    calls: list[JSON] = [call for message in (earlier, later) for call in _listed(message.get("tool_calls"))]
-    reasoning = "".join(str(message.get("reasoning_content", "")) for message in (earlier, later))
-    earlier["content"] = None if calls and not parts else _holding("assistant", parts)["content"]
-    if calls:
-        earlier["tool_calls"] = calls
-    if reasoning:
-        earlier["reasoning_content"] = reasoning
-
-
-def _content(message: Message) -> list[JSONObject]:
-    content = message.get("content")
-    if isinstance(content, str):
-        return [_text(content)] if content else []
-    return [part for part in _listed(content) if isinstance(part, dict)]
-
-
-def _listed(value: JSON) -> Iterable[JSON]:
-    return value if isinstance(value, list) else ()
 
 
 def _text(text: str) -> JSONObject:

@@ -22,8 +22,8 @@ _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool
 class _Block:
     index: int
     kind: str  # "thinking", "text", "tool_use"
-    call: int = -1  # a tool call's place among the calls
     said: list[str] = field(default_factory=list)  # reasoning, or a call's arguments
+    closed: bool = False
 
 
 class MessagesReply(ReplyForm):
@@ -34,6 +34,7 @@ class MessagesReply(ReplyForm):
         self._model = model
         self._thinking = thinking
         self._open: list[_Block] = []
+        self._calls: dict[int, _Block] = {}  # by their places among the calls
         self._blocks = 0
         self._begun = False
 
@@ -117,12 +118,12 @@ class MessagesReply(ReplyForm):
         place, function = place if isinstance(place, int) else 0, function if isinstance(function, dict) else {}
         frames: list[bytes] = []
         if "id" in call:
-            frames += self._close_whole()
+            frames += self._close_last()
             shown: JSONObject = {"type": "tool_use", "id": call["id"], "name": function.get("name"), "input": {}}
-            frames += self._begin("tool_use", shown, place)
-        block = next((block for block in self._open if block.call == place), None)
-        arguments = function.get("arguments")
-        if block is None or not isinstance(arguments, str) or not arguments:
+            frames += self._begin("tool_use", shown)
+            self._calls[place] = self._open[-1]
+        block, arguments = self._calls.get(place), function.get("arguments")
+        if block is None or block.closed or not isinstance(arguments, str) or not arguments:
             return frames
         block.said.append(arguments)
         return [*frames, _delta(block, {"type": "input_json_delta", "partial_json": arguments})]
@@ -131,25 +132,26 @@ class MessagesReply(ReplyForm):
         """The frames that make the last open block one of `kind`; none where it is."""
         if self._open and self._open[-1].kind == kind:
             return []
-        return [*self._close_whole(), *self._begin(kind, shown)]
+        return [*self._close_last(), *self._begin(kind, shown)]
 
-    def _begin(self, kind: str, shown: JSONObject, call: int = -1) -> list[bytes]:
-        block = _Block(self._blocks, kind, call)
+    def _begin(self, kind: str, shown: JSONObject) -> list[bytes]:
+        block = _Block(self._blocks, kind)
         self._blocks += 1
         self._open.append(block)
         return [_event("content_block_start", {"index": block.index, "content_block": shown})]
 
-    def _close_whole(self) -> list[bytes]:
-        """Close all blocks but calls whose arguments are not whole yet: a server may still go on with those."""
-        whole = [block for block in self._open if block.kind != "tool_use" or _arguments("".join(block.said)) is not None]
-        self._open = [block for block in self._open if block not in whole]
-        return [frame for block in whole for frame in self._closed(block)]
+    def _close_last(self) -> list[bytes]:
+        """Close the block before a new one, unless it is a call whose arguments are not whole yet: a server may still go on with that."""
+        if not self._open or (self._open[-1].kind == "tool_use" and _arguments("".join(self._open[-1].said)) is None):
+            return []
+        return self._closed(self._open.pop())
 
     def _close_all(self) -> list[bytes]:
         blocks, self._open = self._open, []
         return [frame for block in blocks for frame in self._closed(block)]
 
     def _closed(self, block: _Block) -> list[bytes]:
+        block.closed = True
         stop = _event("content_block_stop", {"index": block.index})
         if block.kind != "thinking":
             return [stop]

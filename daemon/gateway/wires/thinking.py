@@ -1,31 +1,27 @@
-"""Signatures of thinking blocks: clients insist on one, and send it back. Ours can carry the reasoning that its block does not show."""
+"""Signatures of thinking blocks: clients insist on one, and send it back. Ours can carry the reasoning that its block does not show.
+
+It is not compressed: a request could otherwise unfold into many times its size.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import zlib
 
 _PLAIN = "reef.shown"
-_CARRYING = "reef.zlib."
-_LIMIT_BYTES = 4 << 20
+_CARRYING = "reef.carried."
 
 
 def signature_of(reasoning: str, *, carried: bool) -> str:
     """Never empty: clients turn a block without a signature into plain text."""
-    if not carried:
-        return _PLAIN
-    packed = zlib.compress(reasoning.encode("utf-8", "surrogatepass"))
-    return _CARRYING + base64.b64encode(packed).decode()
+    return _CARRYING + base64.b64encode(reasoning.encode("utf-8", "surrogatepass")).decode() if carried else _PLAIN
 
 
 def carried_in(signature: str) -> str:
-    """The reasoning that a signature of ours carries; empty for any other, and for one that is damaged or too long."""
+    """The reasoning that a signature of ours carries; empty for any other, and for one that is damaged."""
     if not signature.startswith(_CARRYING):
         return ""
-    decoder = zlib.decompressobj()
     try:
-        data = decoder.decompress(base64.b64decode(signature[len(_CARRYING) :], validate=True), _LIMIT_BYTES)
-        return data.decode("utf-8", "surrogatepass") if decoder.eof else ""
-    except (binascii.Error, ValueError, zlib.error):
+        return base64.b64decode(signature[len(_CARRYING) :], validate=True).decode("utf-8", "surrogatepass")
+    except (binascii.Error, ValueError):
         return ""
