@@ -6,7 +6,7 @@ import json
 
 from daemon import json_text
 from daemon.errors import DataError
-from daemon.importing.conversation import ImportedSession, from_messages
+from daemon.importing.conversation import ImportedSession, from_messages, stable_id
 from daemon.importing.messages import call
 from daemon.records import JSON, JSONObject, Message
 
@@ -34,7 +34,7 @@ def session_of(value: JSONObject) -> ImportedSession:
     system = value.get("system")
     if isinstance(system, str) and system:
         messages.append({"role": "system", "content": system})
-    calls = _Calls()
+    calls = _Calls(stable_id("call", json_text.canonical(entries[:2]).encode("utf-8", "surrogatepass")))
     for entry in entries:
         role, text = _entry(entry)
         if role == "call":
@@ -50,7 +50,9 @@ def session_of(value: JSONObject) -> ImportedSession:
 class _Calls:
     """Gives calls the ids that this form lacks, and answers them in their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        """`name` is the conversation's own: by the ids of its calls Reef finds the session of a request."""
+        self._name = name
         self._count = 0
         self._open: list[str] = []
 
@@ -66,7 +68,7 @@ class _Calls:
             name = one.get("name") if isinstance(one, dict) else None
             if not isinstance(one, dict) or not isinstance(name, str) or not name:
                 raise DataError("A function call has no name.")
-            call_id = f"call_{self._count}"
+            call_id = f"{self._name}_{self._count}"
             self._count += 1
             self._open.append(call_id)
             made.append(call(name, one.get("arguments", one.get("parameters")), call_id))

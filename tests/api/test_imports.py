@@ -74,6 +74,13 @@ async def test_a_conversation_that_goes_on_here_stays_the_same_session(tmp_path:
         assert daemon.services.reader.inference(receipt).session == "from-elsewhere"
 
 
+async def test_imported_words_are_found(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        await put(daemon, session(("where is the aardvark?", "in the zoo")), session(("something else", "yes")))
+        found = (await daemon.client.get("/reef/scenarios/default/sessions?q=aardvark")).json()["sessions"]
+        assert [one["title"] for one in found] == ["where is the aardvark?"]
+
+
 async def test_a_turn_whose_id_is_taken_is_named_and_the_others_come_in(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         await put(daemon, {"turns": [{"id": "taken", "added": [user("x")], "reply": assistant("y")}]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,7 @@ from daemon.importing.envelope import Envelope, judged, said
 from daemon.importing.source import recognise
 from daemon.records import JSON, Inference, JSONObject, Message, Report, Usage
 
+_CALL_IDS = re.compile(r'"call_\w+"')
 TOOL: JSONObject = {"type": "function", "function": {"name": "bash", "description": "Run it.", "parameters": {"type": "object"}}}
 
 
@@ -112,6 +114,8 @@ def test_whole_conversations_come_back_as_they_were_held(name: str, reasoning: b
     read = sessions(name, talk())
     expected = stored(talk(), reasoning=reasoning)
     found = list(held(read, reasoning=reasoning))
+    if name == "sharegpt":  # which has no ids of calls
+        found, expected = json.loads(_CALL_IDS.sub('"call"', json.dumps([found, expected])))
     assert all(row in expected for row in found) and all(row in found for row in expected)
     assert {session.id for session in read} != {""} and all(session.tools for session in read)
 
