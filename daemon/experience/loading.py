@@ -83,6 +83,11 @@ class Loader:
             self._conversations.popitem(last=False)
         return found
 
+    def reply(self, sequence: int) -> Message | None:
+        """One record's reply alone."""
+        row = self._connection.execute("SELECT reply FROM inferences WHERE sequence = ?", (sequence,)).fetchone()
+        return None if row is None else self._node(int(row[0])).message
+
     def _node(self, number: int) -> _Node:
         known = self._nodes.get(number)
         if known is not None:
