@@ -42,5 +42,5 @@ def problem(name: str, line: JSONObject) -> str | None:
 
 @cache
 def _validator(name: str) -> Draft202012Validator:
-    schema = json.loads(files("daemon.exporting").joinpath("schemas", f"{name}.json").read_text("utf-8"))
+    schema = json.loads(files("daemon.exporting.schemas").joinpath(f"{name}.json").read_text("utf-8"))
     return Draft202012Validator(schema)

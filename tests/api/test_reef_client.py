@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from reef_client import ReefClient, fetch_skill
+from reef_client import ReefClient, fetch_skill, sync_skill
 from reef_client.client import ReefClientError
 from reef_client.serve import CaptureStore, ServeConfig, build_handler
 from reef_client.skill import SkillNotServedError
 from reef_client.sse import SSEAccumulator
 
+from daemon.harness_tree import HarnessTree
+from daemon.versions.manifest import Operation
+from daemon.versions.release import Draft
 from tests.daemon.running import Running, running, until
 
 T = TypeVar("T")
@@ -75,6 +78,29 @@ async def test_it_lists_and_pulls_the_harness_by_version(tmp_path: Path) -> None
         assert unknown.value.status == 404
         with pytest.raises(SkillNotServedError):
             await in_thread(fetch_skill, daemon.url, "agents", token_of(daemon))
+
+
+async def test_it_fetches_a_skill_and_an_older_pull_takes_the_newer_files_away(tmp_path: Path) -> None:
+    async with running(tmp_path / "home") as daemon:
+        client, target = client_of(daemon), tmp_path / "tree"
+        await in_thread(client.inference, "agents", "/v1/chat/completions", BODY)
+        repository = daemon.services.repository
+        first = repository.head("agents")
+        assert first is not None
+        tree = HarnessTree({"skills/SKILL.md": "Look first.\n", "AGENTS.md": "- Be brief.\n"})
+        draft = Draft(scenario="agents", operation=Operation.TRAINING, base=first.manifest.base, harness=tree, who="test")
+        second = repository.publish(draft, expected_head=first.id)
+        text, version = await in_thread(fetch_skill, daemon.url, "agents", token_of(daemon))
+        assert (text, version) == ("Look first.\n", second.content_id)
+        out = tmp_path / "SKILL.md"
+        assert await in_thread(sync_skill, daemon.url, "agents", out, token_of(daemon)) == (version, True)
+        assert await in_thread(sync_skill, daemon.url, "agents", out, token_of(daemon)) == (version, False)
+        older, newer = await in_thread(client.harness_versions, "agents")
+        assert newer["version"] == version and newer["operation"] == "training"
+        assert await in_thread(client.harness_pull, "agents", target) == version
+        assert (target / "skills" / "SKILL.md").read_text() == text
+        assert await in_thread(client.harness_pull, "agents", target, version=older["version"]) == older["version"]
+        assert not (target / "skills" / "SKILL.md").exists()
 
 
 async def test_a_stream_gives_its_accumulator_the_reply_and_the_receipt(tmp_path: Path) -> None:
