@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 
+import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -85,6 +86,14 @@ def json_response(content: JSONObject, status: int = 200, headers: Mapping[str, 
 
 def json_bytes(content: JSONObject) -> bytes:
     """Compact UTF-8 JSON; text stays readable."""
+    try:
+        return orjson.dumps(content)
+    except TypeError:  # half a character, a number beyond 64 bits
+        return _exact_bytes(content)
+
+
+def _exact_bytes(content: JSONObject) -> bytes:
+    """As `json_bytes`, ten times as slow."""
     try:
         return _READABLE.encode(content).encode()
     except UnicodeEncodeError:  # a lone surrogate, which came in as a JSON escape and can only go out as one
