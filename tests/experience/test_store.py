@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.errors import BadRequest, Conflict, NotFound, StorageError
+from daemon.experience.check import check
 from daemon.experience.reader import Reader
 from daemon.experience.store import Store
 from daemon.records import Inference, JSONObject, Message, Sampling, Status, TokenTrace, Usage, new_id
@@ -116,6 +119,40 @@ def test_one_bad_write_does_not_take_the_others_with_it(store: Store, reader: Re
         store.execute(lambda connection: 1 / 0).result(10)
     assert reader.counts("default").inferences == 30
     assert [item.id for item in reader.items("default")] == [record.id for record in good]
+
+
+def test_the_same_receipt_twice_in_one_commit_costs_the_others_nothing(store: Store, reader: Reader) -> None:
+    first, other = _full(), inference([user("other")], session="s2")
+    go = threading.Event()
+    store.execute(lambda connection: go.wait(10))
+    futures = [store.append(record) for record in (first, other, first, replace(first, reply=assistant("else")))]
+    go.set()
+    assert [future.result(10) for future in futures[:3]] == [1, 2, 1]
+    with pytest.raises(Conflict):
+        futures[3].result(10)
+    assert [summary.turns for summary in reader.sessions()] == [1, 1]
+    assert check(store.path) == []
+
+
+def test_what_is_erased_is_forgotten_by_the_writer(store: Store, reader: Reader) -> None:
+    """The same conversation after it: its messages, tools and session are there again, whole."""
+    record = _full()
+    store.append(record).result(10)
+
+    def erase(connection: sqlite3.Connection) -> None:
+        for table in ("inferences", "records", "sessions"):
+            connection.execute(f"DELETE FROM {table}")
+        while connection.execute("DELETE FROM messages WHERE id NOT IN (SELECT parent FROM messages WHERE parent IS NOT NULL)").rowcount:
+            pass
+        connection.execute("DELETE FROM blobs")
+
+    store.erase(erase).result(10)
+    again = replace(record, id=new_id("rec"))
+    sequence = store.append(again).result(10)
+    assert sequence == 2  # the stream only grows
+    assert reader.inference(again.id) == replace(again, sequence=sequence)
+    assert [summary.turns for summary in reader.sessions()] == [1]
+    assert check(store.path) == []
 
 
 def test_the_stream_is_paged_in_order(store: Store, reader: Reader) -> None:
