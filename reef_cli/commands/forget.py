@@ -96,8 +96,7 @@ def _show(plan: JSONObject) -> None:
 def _confirm() -> None:
     if not sys.stdin.isatty():
         raise BadRequest("Nobody is there to confirm.", "Add --yes, or look first with --dry-run.")
-    if input("Forget it? This cannot be undone. [y/N] ").strip().lower() not in ("y", "yes"):
-        raise typer.Exit(1)
+    typer.confirm("Forget it? This cannot be undone.", abort=True, err=True)
 
 
 def _tell(answer: JSONObject, retire: bool) -> None:

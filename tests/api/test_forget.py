@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from daemon.checks import run_fsck
+from daemon.errors import StorageError
+from daemon.experience import forget
 from daemon.harness_tree import HarnessTree
 from daemon.serving_hints import Demonstration, ServingHints
 from daemon.versions.manifest import Operation
@@ -151,3 +153,34 @@ async def test_tampering_is_told_from_a_tombstone(tmp_path: Path, capsys: pytest
     registry.write_text(json.dumps(known))
     assert run_fsck(daemon.services.home, json_output=False) == 1
     assert "another hash" in capsys.readouterr().out
+
+
+async def test_what_was_interrupted_is_finished_by_the_same_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, path = tmp_path / "home", "/reef/scenarios/default/forget"
+    async with running(root) as daemon:
+        answer = await daemon.chat(SECRET_LIFE)
+        receipt = answer.headers["x-reef-agent-record-id"]
+        session = daemon.services.reader.inference(receipt).session
+        await _publish(daemon, root, (receipt,), lora="tainted", shown=(Demonstration(prompt="a", reply="b", source=receipt),))
+
+        def full(*_: object) -> bool:
+            raise StorageError("The disk is full.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(forget, "erase", full)
+            assert (await daemon.owner.post(path, json={"session": session, "retire": True})).status_code == 507
+        assert daemon.services.reader.inference(receipt).id == receipt, "it can still be named"
+        done = (await daemon.owner.post(path, json={"session": session, "retire": True})).json()
+        assert done["forgotten"] and done["head"] is None, "what serves was put right the first time"
+    assert _left(root, SECRET_LIFE) == []
+    assert run_fsck(daemon.services.home, json_output=False) == 0
+
+
+async def test_nothing_is_forgotten_while_a_run_may_read_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        receipt = (await daemon.chat(SECRET_LIFE)).headers["x-reef-agent-record-id"]
+        daemon.services.runner._starting = True  # as while a run is being prepared
+        answer = await daemon.owner.post("/reef/scenarios/default/forget", json={"record": receipt})
+        daemon.services.runner._starting = False
+        assert answer.status_code == 409 and "under way" in answer.text
+        assert daemon.services.reader.inference(receipt).id == receipt

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import time
 import uuid
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,6 +208,43 @@ def test_unchanged_values_are_not_copied() -> None:
     value: Message = {"role": "user", "content": [{"type": "text", "text": "plain words only"}]}
     assert redact_json(value)[0] is value
     assert message_key(value) == message_key({"role": "user", "content": "plain words only"})
+
+
+_WORD, _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-", "abcdefghijklmnopqrstuvwxyz"
+ISSUED = {  # as their issuers make them: prefix, how many random characters, of which
+    "sk-proj-": (48, _WORD),
+    "sk-ant-api03-": (93, _WORD),
+    "gh" + "p_": (36, _WORD[:-2]),
+    "github_pat_": (82, _WORD[:-2]),
+    "glpat-": (20, _WORD[:-2]),
+    "xo" + "xb-": (50, _WORD[:-2]),
+    "AK" + "IA": (16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"),
+    "AI" + "za": (35, _WORD),
+    "hf_": (34, _WORD[:-12]),
+    "npm_": (36, _WORD[:-2]),
+    "sk_" + "live_": (24, _WORD[:-2]),
+    "gsk_": (52, _WORD[:-2]),
+    "DB_PASSWORD=": (16, _WORD),
+    "Authorization: Bearer ": (40, _WORD),
+    "postgres://app:": (20, _WORD),
+    'api_key = "': (32, _WORD),
+}
+AROUND = ("{}", "see {} here", "'{}',", '{{"a": "{}"}}', "x\n{}\ny", "`{}`", "({})", "key:{};")
+
+
+def test_nearly_every_generated_secret_is_found() -> None:
+    """2,000 random ones in ordinary surroundings."""
+    chance = random.Random(7)
+    missed: Counter[str] = Counter()
+    for number in range(2000):
+        prefix, (length, alphabet) = chance.choice(list(ISSUED.items()))
+        body = "".join(chance.choices(alphabet, k=length))
+        end = "@localhost/db" if prefix.startswith("postgres") else '"' if prefix.endswith('"') else ""
+        form = "{}" if end or prefix.endswith(("=", " ")) else AROUND[number % len(AROUND)]
+        text, _ = redact_text(form.format(f"{prefix}{body}{end}"))
+        if any(body[at : at + 12] in text for at in range(0, length - 11, 4)):
+            missed[prefix] += 1
+    assert missed.total() <= 2, missed
 
 
 def test_ordinary_code_is_left_alone() -> None:
