@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,14 @@ async def test_a_large_body_is_no_long_header(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         assert (await daemon.chat("hello", padding="y" * (1 << 20))).status_code == 200
         assert (await daemon.chat("once more")).status_code == 200
+
+
+def test_as_many_files_are_allowed_as_connections_need() -> None:
+    """Many systems start a process with 1024 open files, which 1024 connections alone would use up."""
+    code = (
+        "import resource\nfrom daemon.listener import raise_file_limit\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\nresource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))\n"
+        "raise_file_limit()\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 300
