@@ -24,8 +24,8 @@ async def test_no_request_made_from_the_description_fails_the_daemon(tmp_path: P
         turn = (await daemon.chat("hello")).headers["x-reef-agent-record-id"]
         places = {**PLACES, "record": turn, "session": daemon.services.reader.inference(turn).session}
         token = daemon.owner.headers["authorization"].removeprefix("Bearer ")
-        examples = 8 if number == 1 else 100
+        examples = 5 if number == 1 else 100
         sent, seen = await asyncio.to_thread(attack, daemon.url, token, places, examples=examples, number=number, skip=starts_a_process)
         print(f"{sent} requests, statuses {sorted(seen)}")
-        assert sent > 500 and {200, 400, 404} <= seen
+        assert sent > 400 and {200, 400, 404} <= seen
         assert (await daemon.chat("still there")).status_code == 200
