@@ -17,8 +17,8 @@ from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import scenario_of
 from daemon.gateway.wires.fields import array
-from daemon.importing.conversation import ImportedSession, conversations, named
-from daemon.importing.transfer import from_json
+from daemon.importing.conversation import ImportedSession, conversations
+from daemon.importing.transfer import sessions_from_json
 from daemon.records import JSON, Inference, JSONObject, Report
 from daemon.services import Services
 
@@ -43,7 +43,7 @@ class ImportRoutes:
         if not 1 <= len(given) <= _MAX_SESSIONS:
             raise BadRequest(f"'sessions' must hold 1 to {_MAX_SESSIONS} sessions, not {len(given)}.", param="sessions")
         try:
-            sessions = await asyncio.to_thread(lambda: [named(from_json(one, f"sessions[{index}]")) for index, one in enumerate(given)])
+            sessions = await asyncio.to_thread(sessions_from_json, given)
         except DataError as error:
             raise BadRequest(error.message, error.hint, param="sessions") from error
         await self._services.scenarios.ensure(scenario)

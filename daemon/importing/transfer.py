@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from daemon.errors import DataError
-from daemon.importing.conversation import MAX_MESSAGES, MAX_TURNS, ImportedSession, ImportedTurn
+from daemon.importing.conversation import MAX_MESSAGES, MAX_TURNS, ImportedSession, ImportedTurn, named
 from daemon.importing.messages import check_message
 from daemon.importing.openai_chat import usage_of
 from daemon.records import JSON, JSONObject, Message
 
 _MAX_ID_CHARACTERS = 200
 _MAX_TAGS = 32
-_LONGEST_CONVERSATION = 400_000
-"""Messages of all turns of a session together, each turn with its whole history."""
+_REPEATED_MESSAGES = 4_000_000
+"""Messages of all turns of what is sent at once, each turn with its whole history: as many as one session can have."""
 
 
 def to_json(session: ImportedSession) -> JSONObject:
@@ -41,6 +42,21 @@ def to_json(session: ImportedSession) -> JSONObject:
     return {"id": session.id, "tools": list(session.tools), "tags": dict(session.tags), "turns": turns}
 
 
+def sessions_from_json(values: Sequence[JSON]) -> list[ImportedSession]:
+    """What one request brings. Raises `DataError` that names the field, or says that it is too much at once."""
+    sessions, messages = [], 0
+    for index, value in enumerate(values):
+        session = from_json(value, f"sessions[{index}]")
+        lengths: list[int] = []
+        for turn in session.turns:
+            lengths.append(len(turn.added) + (0 if turn.parent is None else lengths[turn.parent] + 1))
+        messages += sum(lengths)
+        if messages > _REPEATED_MESSAGES:
+            raise DataError("The sessions repeat more messages, turn by turn, than are taken at once.", "Send fewer at a time.")
+        sessions.append(named(session))
+    return sessions
+
+
 def from_json(value: JSON, where: str) -> ImportedSession:
     """Raises `DataError` that names the field, `where` before it."""
     if not isinstance(value, dict):
@@ -59,8 +75,8 @@ def from_json(value: JSON, where: str) -> ImportedSession:
         turn = _turn(one, f"{where}.turns[{number}]", number)
         turns.append(turn)
         lengths.append(len(turn.added) + (0 if turn.parent is None else lengths[turn.parent] + 1))
-    if max(lengths) > MAX_MESSAGES or sum(lengths) > _LONGEST_CONVERSATION:
-        raise DataError(f"'{where}' is longer than any conversation that is taken.")
+    if max(lengths) > MAX_MESSAGES:
+        raise DataError(f"'{where}' is longer than the {MAX_MESSAGES:,} messages that are taken.")
     return ImportedSession(
         tuple(turns),
         _text(value.get("id"), f"{where}.id"),

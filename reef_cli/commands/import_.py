@@ -104,14 +104,14 @@ def _take(sender: Sender, outcome: Outcome, where: str, item: ImportedSession | 
     from daemon.importing.conversation import ImportedSession, named, scored
 
     if not isinstance(item, ImportedSession):
-        sender.record(item)
+        sender.record(where, item)
         return
     try:
         session = named(scored(item, 1.0) if good else item)
     except DataError as error:
         outcome.leave_out(where, error.message)
         return
-    sender.session(session)
+    sender.session(where, session)
 
 
 class _Progress:

@@ -61,3 +61,15 @@ def test_mistakes_say_what_to_type(reef, home, tmp_path: Path) -> None:
         assert result.code == 1 and result.err.startswith("Error: "), arguments
     (tmp_path / "none.jsonl").write_text("nothing\n")
     assert reef("import", str(tmp_path), "--dry-run").code == 1
+
+
+def test_what_the_daemon_refuses_is_left_out_alone(reef, daemon: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sending._MOST_BYTES, "records/batch", 200)
+    path = tmp_path / "odd.jsonl"
+    large = RECORD.replace('"x"', f'"{"y" * 300}"')
+    path.write_text(f"{RECORD}\n{RECORD.replace('r-1', 'r-2')}\n{large}\n")
+    daemon.answer("POST /reef/records/batch", {"error": {"code": "conflict", "message": "The id is taken.", "hint": ""}}, 409)
+    result = reef("import", str(path))
+    assert result.code == 1 and "0 new, 0 there already, 3 left out." in result.out
+    assert "odd.jsonl:1: The id is taken." in result.err and "odd.jsonl:3: larger than" in result.err
+    assert [len(body["records"]) for _, _, body, _ in daemon.asked] == [2, 1, 1]

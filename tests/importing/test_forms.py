@@ -10,7 +10,7 @@ from daemon.errors import DataError
 from daemon.importing.conversation import ImportedSession, conversations, from_messages, named
 from daemon.importing.envelope import Envelope, said
 from daemon.importing.source import recognise
-from daemon.importing.transfer import from_json, to_json
+from daemon.importing.transfer import from_json, sessions_from_json, to_json
 from daemon.records import JSON, JSONObject, Message
 
 SYSTEM: Message = {"role": "system", "content": "be brief"}
@@ -251,3 +251,13 @@ def test_any_tree_of_turns_travels_whole(drawn: list[tuple[int, str, str]]) -> N
 def test_a_session_with_a_bad_field_is_refused_by_its_name(value: JSON, named_field: str) -> None:
     with pytest.raises(DataError, match=f"^'{named_field.replace('[', '.').replace(']', '.')}"):
         from_json(value, "s")
+
+
+def test_sessions_that_repeat_their_history_too_often_at_once_are_refused() -> None:
+    turns: list[JSON] = [{"added": [], "reply": assistant("x"), **({"parent": number - 1} if number else {})} for number in range(2000)]
+    assert len(sessions_from_json([{"turns": turns}])[0].turns) == 2000
+    with pytest.raises(DataError, match="at once"):
+        sessions_from_json([{"turns": turns}] * 3)
+    turns[0] = {"added": [user("y")] * 9000, "reply": assistant("x")}
+    with pytest.raises(DataError, match="10,000 messages"):
+        sessions_from_json([{"turns": turns}])
