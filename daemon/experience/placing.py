@@ -14,6 +14,7 @@ from daemon.experience.loading import Loader
 from daemon.experience.recent_texts import RecentTexts
 from daemon.experience.session_index import Known, SessionIndex
 from daemon.records import Inference, JSONObject, Lineage, Message, Status, Step, TurnKind, new_id
+from daemon.redact import RedactionRule
 
 _RECALLED_TURNS = 512  # the newest of a session
 _WANTED_REPLIES = 64  # the newest of a request, by which its session is looked for
@@ -33,8 +34,9 @@ WHERE c.name = ? AND i.kind = 'turn' AND i.reply_key IN (%s) ORDER BY i.sequence
 class Recall:
     """Asks the database for sessions that memory does not hold. Thread-safe; one connection, opened when it is needed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redaction: RedactionRule | None = None) -> None:
         self._path = path
+        self._redaction = redaction or RedactionRule()
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
@@ -59,12 +61,16 @@ class Recall:
         """The session with the longest prefix of a conversation that ends in our reply."""
         if not any(message.get("role") == "assistant" for message in messages):
             return None
-        keys = conversation_keys(messages)
+        keys = conversation_keys(self._as_stored(scenario, messages))
         wanted = [key for message, key in zip(messages, keys, strict=True) if message.get("role") == "assistant"][-_WANTED_REPLIES:]
         with self._lock, storage_errors():
             query = _OWNERS % ",".join("?" * len(wanted))
             found = self._open().execute(query, (scenario, *wanted)).fetchall()
         return str(max(found, key=lambda row: wanted.index(row[1]))[0]) if found else None
+
+    def _as_stored(self, scenario: str, messages: Sequence[Message]) -> Sequence[Message]:
+        """Keys are taken of what the user's own patterns have left."""
+        return self._redaction.of(scenario).messages(messages)[0] if self._redaction.applies(scenario) else messages
 
     def facts(self, receipt: str) -> SessionFacts | None:
         """System text and tools of a stored turn."""

@@ -44,7 +44,7 @@ class Store:
         self._redaction = redaction
         self._connection = connection
         self._rows = Rows()
-        self._placer = Placer(SessionIndex(complete=_is_empty(connection)), Recall(path))
+        self._placer = Placer(SessionIndex(complete=_is_empty(connection)), Recall(path, redaction))
         self._indexer = Indexer(path)
         self._writer = Writer(connection, Admission(self._rows, redaction, self._indexer))
         self._indexer.start()

@@ -39,6 +39,10 @@ def status(as_json: AsJSON = False) -> None:
     print(f"  Learning         {output.text(learn.get('mode'))}, recipe {output.text(learn.get('recipe'))}")
     disk = output.part(answer, "disk")
     print(f"  Disk             {output.size(disk.get('used_bytes'))} used, {output.size(disk.get('free_bytes'))} free")
+    retention = output.part(answer, "retention")
+    if retention.get("removed_sessions"):
+        removed = f"{output.count(retention['removed_sessions'])} old sessions, {output.count(retention.get('removed_records'))} records"
+        print(f"  Removed          {removed}, last {output.age(retention.get('removed_at'))}")
     for warning in _texts(answer, "warnings"):
         print(output.paint(f"  Warning          {warning}", output.YELLOW))
     print()

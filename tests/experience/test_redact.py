@@ -188,6 +188,18 @@ def test_nothing_secret_reaches_the_disk(tmp_path: Path) -> None:
         assert _BODY.encode() not in file.read_bytes()
 
 
+def test_a_session_with_a_text_of_an_own_pattern_is_found_after_a_restart(tmp_path: Path) -> None:
+    rule = RedactionRule(redactor=Redactor(rules_of({"staff-id": "EMP-[0-9]{6}"})))
+    record = inference([user("I am EMP-123456")], "Welcome, EMP-123456.", session="ses_1")
+    store = Store.open(tmp_path / "experience.db", rule)
+    store.append(record).result(10)
+    store.close()
+    store = Store.open(tmp_path / "experience.db", rule)
+    assert store.resolve_session("default", None, [*record.messages, record.reply, user("next")]).session == "ses_1"
+    store.close()
+    assert b"EMP-" not in (tmp_path / "experience.db").read_bytes()
+
+
 def test_redaction_can_be_turned_off(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "experience.db", RedactionRule(False))
     record = inference([user(SECRETS["github-token"])])
