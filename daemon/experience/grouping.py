@@ -24,24 +24,30 @@ _HEADERS = (
 _MAX_ID_CHARACTERS = 200
 
 # What the system texts of title and summary requests say (opencode, Claude Code, pi), and of commit messages (aider).
-_TITLE_OR_SUMMARY = re.compile(
-    r"title generator|naming a coding session|generate a (?:brief |short |concise )?title|context summarization assistant"
-    r"|tasked with summarizing conversations",
-    re.I,
+# All in lower case; a title's name comes with words between, so it is a pattern, tried where its last word occurs.
+_TITLE_OR_SUMMARY = (
+    "title generator",
+    "naming a coding session",
+    "context summarization assistant",
+    "tasked with summarizing conversations",
 )
-_COMMIT = re.compile(r"generates? (?:concise, )?(?:one-line )?git commit messages", re.I)
+_TITLE = re.compile(r"generate a (?:brief |short |concise )?title")
+_COMMIT = re.compile(r"generates? (?:concise, )?(?:one-line )?git commit messages")
 # What the last message of a summary request says where the conversation itself is sent along (Claude Code, codex, opencode).
-_SUMMARY_ASKED = re.compile(
-    r"your task is to create a detailed summary of (?:the|this) conversation|performing a context checkpoint compaction"
-    r"|create a new anchored summary from the conversation history",
-    re.I,
+_SUMMARY_ASKED = (
+    "your task is to create a detailed summary of the conversation",
+    "your task is to create a detailed summary of this conversation",
+    "performing a context checkpoint compaction",
+    "create a new anchored summary from the conversation history",
 )
 # What a conversation begins with whose earlier part is a summary (Claude Code, pi, codex, opencode).
-_COMPACTED = re.compile(
-    r"session is being continued from a previous conversation|conversation history before this point was compacted"
-    r"|another language model started to solve this problem and produced a summary|what did we do so far\?",
-    re.I,
+_COMPACTED = (
+    "session is being continued from a previous conversation",
+    "conversation history before this point was compacted",
+    "another language model started to solve this problem and produced a summary",
+    "what did we do so far?",
 )
+_SYSTEM_CHARACTERS = 20_000  # of a system text, in which an aside's is looked for
 _BEGINNING_MESSAGES = 4  # among which a summary is looked for, and how much of each
 _BEGINNING_CHARACTERS = 2000
 
@@ -120,9 +126,9 @@ def turn_kind(messages: Sequence[Message], request: JSONObject, known: SessionFa
     differs = known is not None and known.system != hash(system)
     if differs and known is not None and known.tools:
         return TurnKind.ASIDE
-    if _TITLE_OR_SUMMARY.search(system) and not any(message.get("role") == "assistant" for message in messages):
+    if _is_title_or_summary(system) and not any(message.get("role") == "assistant" for message in messages):
         return TurnKind.ASIDE if explicit or known is not None or "summarization" in system else TurnKind.TURN
-    return TurnKind.ASIDE if differs and _COMMIT.search(system) else TurnKind.TURN
+    return TurnKind.ASIDE if differs and _is_commit(system) else TurnKind.TURN
 
 
 def may_be_aside(messages: Sequence[Message], request: JSONObject) -> bool:
@@ -133,7 +139,7 @@ def may_be_aside(messages: Sequence[Message], request: JSONObject) -> bool:
 def names_an_aside(messages: Sequence[Message]) -> bool:
     """Whether the system text is that of a title, a summary or a commit message, as the agents that we know write them."""
     system = system_text(messages)
-    return bool(_TITLE_OR_SUMMARY.search(system) or _COMMIT.search(system))
+    return _is_title_or_summary(system) or _is_commit(system)
 
 
 def asks_for_summary(messages: Sequence[Message]) -> bool:
@@ -142,7 +148,12 @@ def asks_for_summary(messages: Sequence[Message]) -> bool:
     if last.get("role") != "user":
         return False
     text = text_of(last.get("content"))
-    return bool(_SUMMARY_ASKED.search(text, 0, _BEGINNING_CHARACTERS) or _SUMMARY_ASKED.search(text[-_BEGINNING_CHARACTERS:]))
+    ends = (
+        text.lower()
+        if len(text) <= 2 * _BEGINNING_CHARACTERS
+        else f"{text[:_BEGINNING_CHARACTERS]}\n{text[-_BEGINNING_CHARACTERS:]}".lower()
+    )
+    return any(phrase in ends for phrase in _SUMMARY_ASKED)
 
 
 def is_summary(messages: Sequence[Message]) -> bool:
@@ -157,7 +168,17 @@ def beginning(messages: Sequence[Message]) -> list[str]:
 
 
 def begins_with_summary(texts: Sequence[str]) -> bool:
-    return any(_COMPACTED.search(text, 0, _BEGINNING_CHARACTERS) for text in texts)
+    return any(phrase in text for text in (text[:_BEGINNING_CHARACTERS].lower() for text in texts) for phrase in _COMPACTED)
+
+
+def _is_title_or_summary(system: str) -> bool:
+    system = system[:_SYSTEM_CHARACTERS].lower()
+    return any(phrase in system for phrase in _TITLE_OR_SUMMARY) or (" title" in system and bool(_TITLE.search(system)))
+
+
+def _is_commit(system: str) -> bool:
+    system = system[:_SYSTEM_CHARACTERS].lower()
+    return "git commit messages" in system and bool(_COMMIT.search(system))
 
 
 def _has_tools(request: JSONObject) -> bool:

@@ -20,6 +20,7 @@ QUESTION_S = 600.0
 _CHARACTERS = 80
 _SHORTEST_QUESTION = 8
 _SHORTEST_REPLY = 16
+_HELD_CHARACTERS = 4000
 _LONGEST_SCAN = 400_000
 
 
@@ -27,8 +28,8 @@ _LONGEST_SCAN = 400_000
 class _Turn:
     scenario: str
     session: str
-    question: str
-    reply: str
+    asked: str  # the last user message, its beginning
+    reply: str  # its beginning
     at: float
 
 
@@ -40,11 +41,13 @@ class RecentTexts:
         self._turns: deque[_Turn] = deque(maxlen=capacity)
 
     def note(self, scenario: str, session: str, messages: Sequence[Message], reply: Message, at: float) -> None:
-        """One more turn, which began at `at`, seconds since the epoch."""
+        """One more turn, which began at `at`, seconds since the epoch. Nothing is looked into yet: a turn seldom has an aside."""
         last = next((message for message in reversed(messages) if message.get("role") == "user"), {})
-        question = own_words(last).partition("\n")[0]  # agents put reminders behind it
+        turn = _Turn(
+            scenario, session, text_of(last.get("content"))[:_HELD_CHARACTERS], text_of(reply.get("content"))[:_HELD_CHARACTERS], at
+        )
         with self._lock:
-            self._turns.append(_Turn(scenario, session, _start(question), _start(text_of(reply.get("content"))), at))
+            self._turns.append(turn)
 
     def owner(self, scenario: str, messages: Sequence[Message], now: float) -> str | None:
         """The session that a request quotes: by a reply, else by a question; the newest first."""
@@ -53,12 +56,17 @@ class RecentTexts:
         with self._lock:
             turns = [turn for turn in reversed(self._turns) if turn.scenario == scenario]
         for turn in turns:
-            if len(turn.reply) >= _SHORTEST_REPLY and turn.reply in text:
+            if len(said := _start(turn.reply)) >= _SHORTEST_REPLY and said in text:
                 return turn.session
         for turn in turns:
-            if 0 <= now - turn.at <= QUESTION_S and len(turn.question) >= _SHORTEST_QUESTION and turn.question in text:
+            if 0 <= now - turn.at <= QUESTION_S and len(asked := _question(turn.asked)) >= _SHORTEST_QUESTION and asked in text:
                 return turn.session
         return None
+
+
+def _question(text: str) -> str:
+    """What the user typed: agents put reminders before and behind it."""
+    return _start(own_words(text).partition("\n")[0])
 
 
 def _start(text: str) -> str:

@@ -46,9 +46,9 @@ _MARK = re.compile(r"/(good|bad)(?:\s|$)", re.I)
 _WORD = re.compile(r"\w+")
 
 
-def own_words(message: Message) -> str:
-    """A user's message without the blocks that agents put before it."""
-    text = text_of(message.get("content"))[:_LONGEST]
+def own_words(message: Message | str) -> str:
+    """A user's message, or its text, without the blocks that agents put before it."""
+    text = (message if isinstance(message, str) else text_of(message.get("content")))[:_LONGEST]
     place = 0
     while wrapped := _WRAPPED.match(text, place):
         place = wrapped.end()
