@@ -57,7 +57,7 @@ def open_writer(path: Path, say: Callable[[str], None] = say_nothing) -> sqlite3
     with storage_errors():
         descriptor = _touch(path)
         os.close(descriptor)
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=768)
         try:
             _prepare(connection, path, say)
         except BaseException:

@@ -67,7 +67,7 @@ class Forest:
         self._blobs: Remembered[bytes, int] = Remembered()  # by content hash
         self._values: Remembered[int, bytes] = Remembered()  # content hash by fingerprint
         self._pending = _Pending()
-        self._highest = {"messages": 0, "blobs": 0, "token_blocks": 0}
+        self._highest: dict[str, int] = {}  # row id by table; nobody else adds rows
 
     def forget(self) -> None:
         for memory in (self._messages, self._blocks, self._blobs, self._values):
@@ -189,7 +189,9 @@ class Forest:
         """Row ids never used in this process: the search index tells new messages from old ones by their ids."""
         if not count:
             return range(0)
-        highest = connection.execute(f"SELECT max(id) FROM {table}").fetchone()[0]
-        first = max(highest or 0, self._highest[table]) + 1
-        self._highest[table] = first + count - 1
+        highest = self._highest.get(table)
+        if highest is None:
+            highest = int(connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
+        first = highest + 1
+        self._highest[table] = highest + count
         return range(first, first + count)

@@ -49,6 +49,7 @@ class Rows:
         self._sessions = Sessions()
         self._words: dict[str, int] = {}
         self._scenarios: dict[str, int] = {}
+        self._last: int | None = None  # sequence that was given
         self._sequences: dict[str, int] = {}  # of the latest receipts
 
     def forget(self) -> None:
@@ -56,6 +57,7 @@ class Rows:
         self._sessions.forget()
         self._words.clear()
         self._scenarios.clear()
+        self._last = None
         self._sequences.clear()
 
     def scenario(self, connection: sqlite3.Connection, name: str, created_at: float) -> int:
@@ -67,7 +69,7 @@ class Rows:
 
     def record(self, connection: sqlite3.Connection, scenario: int, record_id: str, kind: str, created_at: float) -> int:
         """The row in the stream; its sequence. Raises `Conflict` where the id is taken."""
-        sequence = _next_sequence(connection)
+        sequence = self._take_sequences(connection, 1)
         try:
             insert(connection, _RECORDS, [(sequence, scenario, clean(record_id), kind, created_at)])
         except sqlite3.IntegrityError as error:
@@ -86,7 +88,7 @@ class Rows:
     def inferences(self, connection: sqlite3.Connection, batch: Sequence[Inference]) -> list[int]:
         """Store them in order, table by table; their sequences. The ids are free: see `taken`."""
         self._forest.trim()
-        first = _next_sequence(connection)
+        first = self._take_sequences(connection, len(batch))
         collected = [self._collect(inference) for inference in batch]
         self._forest.write(connection)
         records: list[Sequence[Value]] = []
@@ -132,6 +134,14 @@ class Rows:
         if len(self._sequences) > _SEQUENCES:
             self._sequences.clear()
         return list(sequences)
+
+    def _take_sequences(self, connection: sqlite3.Connection, count: int) -> int:
+        """The first of so many. The stream only grows: a sequence that was given once is never given again."""
+        if self._last is None:
+            row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+            self._last = 0 if row is None else int(row[0])
+        self._last += count
+        return self._last - count + 1
 
     def _collect(self, inference: Inference) -> _Content:
         """What of a record is stored once for all: known after this, written by `Forest.write`."""
@@ -228,12 +238,6 @@ def _plain(value: object) -> JSON:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value if isinstance(value, bool | int | float | str) else None
-
-
-def _next_sequence(connection: sqlite3.Connection) -> int:
-    """The stream only grows: a sequence that was given once is never given again."""
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
-    return 1 if row is None else int(row[0]) + 1
 
 
 def _one(connection: sqlite3.Connection, query: str, value: str) -> int:

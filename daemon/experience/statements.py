@@ -1,8 +1,8 @@
 """Many rows in few statements.
 
 Python's sqlite3 lets go of the interpreter's lock at every statement and row, and beside a busy event loop each time it wants it
-back it waits. So the writer sends a batch's rows table by table, up to `_MOST` in one statement. Counts are powers of two: the
-connection keeps each statement prepared.
+back it waits. So the writer sends a batch's rows table by table, up to `_MOST` in one statement. The connection keeps each count's
+statement prepared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def insert(connection: sqlite3.Connection, into: str, rows: Sequence[Sequence[Va
     """Insert `rows` in their order. `into` names table and columns: "t (a, b)"; `conflict` is what follows the values."""
     done = 0
     while done < len(rows):
-        count = _power(len(rows) - done)
+        count = min(_MOST, len(rows) - done)
         values = [value for row in rows[done : done + count] for value in row]
         connection.execute(_insertion(into, len(rows[0]), count, conflict), values)
         done += count
@@ -37,11 +37,7 @@ def select(connection: sqlite3.Connection, query: str, values: Sequence[Value]) 
         yield from connection.execute(f"{query} IN ({','.join('?' * size)})", part).fetchall()
 
 
-def _power(count: int) -> int:
-    return min(_MOST, 1 << (count.bit_length() - 1))
-
-
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _insertion(into: str, columns: int, count: int, conflict: str) -> str:
     row = f"({','.join('?' * columns)})"
     return f"INSERT INTO {into} VALUES {','.join([row] * count)} {conflict}"

@@ -67,11 +67,14 @@ class Sessions:
     def find(self, connection: sqlite3.Connection, wanted: Iterable[tuple[int, str]]) -> None:
         """Make these sessions (scenario, key) known, as far as they stand: one query for a batch."""
         unknown = {key for scenario, key in wanted if (scenario, key) not in self._known}
+        if not unknown:
+            return
         query = "SELECT id, scenario, key, created_at, title, releases FROM sessions WHERE key"
         for row in select(connection, query, list(unknown)):
             number, scenario, key, created_at, title, releases = cast("tuple[int, int, str, float, str, str]", row)
             self._known.setdefault((scenario, key), Session(number, scenario, key, created_at, title, json.loads(releases)))
-        self._next_id = 1 + int(connection.execute("SELECT coalesce(max(id), 0) FROM sessions").fetchone()[0]) if unknown else 0
+        if not self._next_id:
+            self._next_id = 1 + int(connection.execute("SELECT coalesce(max(id), 0) FROM sessions").fetchone()[0])
 
     def change(self, scenario: int, key: str, at: float) -> Session:
         """The session's row, which is about to change, after `find`; `at` is when a new one begins."""
