@@ -33,6 +33,7 @@ from daemon.gateway.wires.fields import array, bad, boolean, required_text, text
 from daemon.gateway.wires.form import MakeForm
 from daemon.gateway.wires.messages import check_last
 from daemon.gateway.wires.messages import parse as parse_messages
+from daemon.gateway.wires.responses import check_choice
 from daemon.gateway.wires.responses import parse as parse_responses
 from daemon.gateway.wires.tool_fields import parse_tools
 from daemon.records import Inference, JSONObject
@@ -91,7 +92,9 @@ class EvaluationRoutes:
         _target(request)
         body = await self._body(request)
         with own_names():
-            return await self._answer(request, parse_responses(body), responses_form_of(body))
+            call = parse_responses(body)
+            check_choice(call)
+            return await self._answer(request, call, responses_form_of(body))
 
     async def messages(self, request: Request) -> ASGIApp:
         _target(request)

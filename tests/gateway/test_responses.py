@@ -148,6 +148,13 @@ async def test_what_the_engine_cannot_do_is_named_as_this_wire_names_it(tmp_path
         assert response.status_code == 400 and response.json()["error"]["param"] == param
 
 
+async def test_a_tool_that_is_not_here_cannot_be_made_to_be_called(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        for choice in ({"type": "web_search"}, "required"):
+            response = await ask(daemon, "x", tools=[{"type": "web_search"}], tool_choice=choice)  # type: ignore[arg-type]
+            assert response.status_code == 400 and response.json()["error"]["param"] == "tool_choice"
+
+
 async def test_a_schema_a_forced_call_and_log_probabilities(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         form: JSONObject = {"format": {"type": "json_schema", "name": "person", "schema": PERSON, "strict": True}}

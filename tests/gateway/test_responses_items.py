@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daemon.errors import BadRequest
 from daemon.gateway.steps import Piece
-from daemon.gateway.wires.responses import Wanted, parse, wanted_of
+from daemon.gateway.wires.responses import Wanted, check_choice, parse, wanted_of
 from daemon.gateway.wires.responses_output import Output
 from daemon.records import JSON, JSONObject, Message
 
@@ -171,6 +171,7 @@ def test_what_would_have_to_be_stored_is_refused_in_words(field: str, value: JSO
         ("tool_choice", {"type": "web_search"}),
         ("tool_choice", {"type": "custom", "name": "patch"}),
         ("tool_choice", {"type": "allowed_tools", "mode": "some", "tools": [{"type": "function", "name": "weather"}]}),
+        ("tool_choice", {"type": 3}),
         ("text", "json"),
         ("text.format", {"format": {"type": "xml"}}),
         ("text.format.schema", {"format": {"type": "json_schema", "name": "n"}}),
@@ -187,7 +188,7 @@ def test_what_would_have_to_be_stored_is_refused_in_words(field: str, value: JSO
 def test_what_is_asked_wrongly_is_named(field: str, value: JSON) -> None:
     body: JSONObject = {"model": "m", "input": "x", "tools": [WEATHER, PATCH]}
     with pytest.raises(BadRequest) as refused:
-        parse({**body, field.split("[")[0].split(".")[0]: value})
+        check_choice(parse({**body, field.split("[")[0].split(".")[0]: value}))
     assert (refused.value.param or "").removeprefix("text.") in (field, field.removeprefix("text."))
 
 

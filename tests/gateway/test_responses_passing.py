@@ -54,6 +54,16 @@ async def test_a_whole_reply_passes_unchanged(daemon: Running, server: UpstreamS
     assert record.wire == "responses" and record.messages == ({"role": "user", "content": "héllo"},)
 
 
+async def test_tools_that_only_that_server_has_pass_and_may_be_chosen(daemon: Running, server: UpstreamServer) -> None:
+    server.verbatim = f'{{"output":[{ITEM}]}}'
+    for choice in (b'{"type":"web_search"}', b'"required"', b'{"type":"custom","name":"patch"}'):
+        body = (
+            b'{"model":"scripted","input":"x","tools":[{"type":"web_search"},{"type":"custom","name":"patch"}],"tool_choice":%s}' % choice
+        )
+        status, content, _ = await send(daemon, body)
+        assert status == 200 and content == server.verbatim and server.seen[-1][0] == body
+
+
 async def test_a_stream_passes_unchanged_but_for_the_receipt_on_its_last_event(daemon: Running, server: UpstreamServer) -> None:
     server.verbatim = BEGUN + END
     status, content, _ = await send(daemon, REQUEST % b"true")

@@ -14,7 +14,7 @@ from daemon.gateway.answering import answer
 from daemon.gateway.body import parsed, read_body
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.wires.form import MakeForm
-from daemon.gateway.wires.responses import parse
+from daemon.gateway.wires.responses import check_choice, parse
 from daemon.gateway.wires.responses_reply import ResponsesReply
 from daemon.records import JSONObject
 
@@ -35,6 +35,8 @@ class ResponseRoutes:
     async def respond(self, request: Request) -> ASGIApp:
         body = await read_body(request)
         call = self._gateway.sent(await parsed(body, parse), body, request)
+        if call.sent is None:
+            check_choice(call)
         with own_names():
             place = await self._gateway.place(call, request)
             return await answer(self._gateway, request, call.each(), place, form_of(body.value))

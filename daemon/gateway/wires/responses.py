@@ -61,6 +61,20 @@ def parse(body: JSONObject) -> Call:
     )
 
 
+def check_choice(call: Call) -> None:
+    """Refuse a choice of tools that only another server has. One that speaks this wire judges for itself.
+
+    Raises:
+        BadRequest: the tool that must be called is no function.
+    """
+    choice = call.tool_choice
+    kind = choice.get("type") if isinstance(choice, dict) else "function"
+    if kind != "function":
+        hint = "Name one of the function tools, or set tool_choice to auto."
+        raise BadRequest(f"'tool_choice' asks for a tool of the type {str(kind)[:60]!r}, which is not here.", hint, param="tool_choice")
+    parse_tool_choice({"tool_choice": choice}, call.tools)
+
+
 def wanted_of(body: JSONObject) -> Wanted:
     """What a body that `parse` has accepted asks for."""
     reasoning, include = an_object(body, "reasoning") or {}, array(body, "include")
@@ -102,6 +116,8 @@ def _tools(body: JSONObject) -> tuple[JSONObject, ...]:
 def _choice(body: JSONObject, tools: tuple[JSONObject, ...]) -> tuple[tuple[JSONObject, ...], JSON]:
     """Which of the tools there are for this request, and the choice among them in chat form."""
     choice = body.get("tool_choice")
+    if choice == "required" and not tools:
+        return tools, choice  # see `check_choice`
     if not isinstance(choice, dict):
         return tools, parse_tool_choice({"tool_choice": choice}, tools)
     kind = choice.get("type")
@@ -112,8 +128,7 @@ def _choice(body: JSONObject, tools: tuple[JSONObject, ...]) -> tuple[tuple[JSON
         tools = tuple(tool for tool in tools if isinstance(function := tool["function"], dict) and function.get("name") in names)
         return tools, parse_tool_choice({"tool_choice": choice.get("mode") if tools else "none"}, tools)
     if kind != "function" and isinstance(kind, str):
-        hint = "Name one of the function tools, or set tool_choice to auto."
-        raise BadRequest(f"'tool_choice' asks for a tool of the type {kind[:60]!r}, which is not here.", hint, param="tool_choice")
+        return tools, choice  # see `check_choice`
     return tools, parse_tool_choice(body, tools)
 
 
