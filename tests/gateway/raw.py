@@ -29,8 +29,13 @@ def chat_bytes(daemon: Running, text: str, *, stream: bool = False, headers: Ite
     return request_bytes(daemon, "POST", "/v1/chat/completions", ["Content-Type: application/json", length, *headers], body)
 
 
-async def answer(daemon: Running, data: bytes, *, seconds: float = 5.0, end: bool = False) -> bytes:
-    """All that comes until the daemon closes, or is quiet for a moment. `end`: say that nothing more will be sent."""
+async def answer(daemon: Running, data: bytes, *, seconds: float = 5.0, end: bool = False, to_the_end: bool = False) -> bytes:
+    """All that comes until the daemon closes, or is quiet for a moment.
+
+    Args:
+        end: say that nothing more will be sent.
+        to_the_end: the daemon will close; wait for that, up to `seconds` for each part.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", daemon.port)
     found = b""
     try:
@@ -39,7 +44,7 @@ async def answer(daemon: Running, data: bytes, *, seconds: float = 5.0, end: boo
             if end:
                 writer.write_eof()
             await writer.drain()
-            while piece := await asyncio.wait_for(reader.read(65536), seconds if not found else 0.15):
+            while piece := await asyncio.wait_for(reader.read(65536), seconds if to_the_end or not found else 0.15):
                 found += piece
     except TimeoutError:
         pass

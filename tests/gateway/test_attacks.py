@@ -260,7 +260,7 @@ async def test_http_1_0_head_and_other_methods_get_what_they_should(tmp_path: Pa
     async with running(tmp_path) as daemon:
         old = await answer(daemon, request_bytes(daemon, version="1.0"))
         assert statuses(old) == [200] and b"scripted" in old
-        stream = await answer(daemon, chat_bytes(daemon, "old", stream=True).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+        stream = await answer(daemon, chat_bytes(daemon, "old", stream=True).replace(b"HTTP/1.1", b"HTTP/1.0", 1), to_the_end=True)
         assert statuses(stream) == [200] and b"agent_record_id" in stream
         head = await answer(daemon, request_bytes(daemon, "HEAD"))
         assert statuses(head) == [200] and head.endswith(b"\r\n\r\n")
@@ -409,7 +409,12 @@ async def test_half_open_connections_beyond_the_limit_are_told_so(tmp_path: Path
 
 async def test_many_requests_on_one_connection_are_answered_in_order(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
-        got = await answer(daemon, b"".join(chat_bytes(daemon, f"number {number}") for number in range(60)), seconds=10)
+        got = await answer(
+            daemon,
+            b"".join(chat_bytes(daemon, f"number {number}", headers=["Connection: close"] if number == 59 else []) for number in range(60)),
+            seconds=20,
+            to_the_end=True,
+        )
         said = [json.loads(body)["choices"][0]["message"]["content"] for body in bodies(got)]
         assert said == [f"echo: number {number}" for number in range(60)]
         assert daemon.services.reader.counts("default").inferences == 60
@@ -447,7 +452,10 @@ async def test_more_streams_than_are_answered_at_once_are_told_when_to_come_agai
     engine = ScriptedEngine({"long": "word " * 60}, token_delay_s=0.02, streams=400)
     async with running(tmp_path, engine) as daemon:
         got = await asyncio.gather(
-            *(answer(daemon, chat_bytes(daemon, "long", stream=True, headers=["Connection: close"]), seconds=20) for _ in range(300))
+            *(
+                answer(daemon, chat_bytes(daemon, "long", stream=True, headers=["Connection: close"]), seconds=20, to_the_end=True)
+                for _ in range(300)
+            )
         )
         codes = [statuses(one)[0] for one in got]
         assert codes.count(200) >= 256 and codes.count(200) + codes.count(429) == 300
