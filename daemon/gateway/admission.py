@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from daemon.engine.base import Capability, ModelInfo
 from daemon.errors import ContextOverflow, NotFound, Unsupported
 from daemon.gateway.call import Call, base_name
-from daemon.records import JSON, Message
+from daemon.records import JSON, JSONObject, Message
 
 _IN_THREAD_CHARACTERS = 64 << 10
+_INNER_CHARACTERS = 32  # what an array or object weighs beside its texts
 _SEEN_OR_HEARD = frozenset({"image_url", "image", "input_image", "input_audio", "audio", "video", "video_url", "file", "input_file"})
 _LONGEST_TOKEN_CHARACTERS = 1024
 """No vocabulary in use has a longer token, so a prompt has at least its length over this many tokens."""
@@ -64,6 +65,8 @@ def check_fits(call: Call, model: ModelInfo) -> None:
         ContextOverflow: with the window's size.
     """
     if call.text is None:
+        if len(call.messages) > model.context_tokens:  # each is a token at least
+            raise _overflow(len(call.messages), model, "messages")
         check_length(characters(call.messages), model, "messages")
     else:
         check_length(len(call.text) + len(call.suffix or ""), model, "prompt")
@@ -73,21 +76,35 @@ def check_length(length: int, model: ModelInfo, param: str) -> None:
     """As `check_fits`, for a text of `length` characters."""
     least = length // _LONGEST_TOKEN_CHARACTERS
     if least > model.context_tokens:
-        raise ContextOverflow(
-            f"This model's maximum context length is {model.context_tokens} tokens, however you requested at least {least} tokens.",
-            "Shorten what you send, or raise engine.context if the model has a larger window.",
-            param=param,
-        )
+        raise _overflow(least, model, param)
 
 
-def is_long(messages: Iterable[Message]) -> bool:
-    """Whether hashing and redacting the messages would hold up the event loop."""
-    total = 0
-    for message in messages:
-        total += _characters(message)
-        if total > _IN_THREAD_CHARACTERS:
-            return True
-    return False
+def _overflow(least: int, model: ModelInfo, param: str) -> ContextOverflow:
+    return ContextOverflow(
+        f"This model's maximum context length is {model.context_tokens} tokens, however you requested at least {least} tokens.",
+        "Shorten what you send, or raise engine.context if the model has a larger window.",
+        param=param,
+    )
+
+
+def is_long(messages: Sequence[Message], request: JSONObject | None = None) -> bool:
+    """Whether walking through the messages and the other fields, to hash and to redact them, would hold up the event loop."""
+    left = _left(messages, _IN_THREAD_CHARACTERS)
+    return left < 0 or (request is not None and _left(request, left) < 0)
+
+
+def _left(value: JSONObject | Sequence[JSON], budget: int) -> int:
+    """What is left of `budget` characters after `value`; less than 0 once it is used up, and the walk ends there."""
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, str):
+            budget -= len(inner)
+        elif isinstance(inner, dict | list):
+            budget = _left(inner, budget - _INNER_CHARACTERS)
+        else:
+            budget -= 1
+        if budget < 0:
+            break
+    return budget
 
 
 def characters(messages: Iterable[Message]) -> int:

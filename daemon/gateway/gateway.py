@@ -50,7 +50,7 @@ class StoreRecorder(Recorder):
     async def record(self, inference: Inference) -> None:
         store = self._services.store
         inference = await without_secrets(inference, store.redaction, self._services.engine.current)
-        if is_long(inference.messages):
+        if is_long(inference.messages, inference.request):
             future = await asyncio.to_thread(store.append, inference)
         else:
             future = store.append(inference)
@@ -100,7 +100,7 @@ class Gateway(Starter):
         scenario = await self._admit(call, request)
         explicit = identify(headers_of(request.scope), call.request)
         resolve = self._services.store.resolve_session
-        if is_long(call.messages):
+        if is_long(call.messages, call.request):
             match = await asyncio.to_thread(resolve, scenario, explicit, call.messages, call.request)
         else:
             match = resolve(scenario, explicit, call.messages, call.request)
@@ -195,12 +195,18 @@ class Gateway(Starter):
     async def _admit(self, call: Call, request: Request) -> str:
         """The request's scenario, once all that can be checked without the engine is."""
         check_model(call.model, self.model)
-        check_supported(call, self.capabilities)
-        check_fits(call, self.model)
+        if is_long(call.messages):
+            await asyncio.to_thread(self._check, call)
+        else:
+            self._check(call)
         scenario = scenario_of(request)
         self._check_binding(scenario, request)
         await self._services.scenarios.ensure(scenario)
         return scenario
+
+    def _check(self, call: Call) -> None:
+        check_supported(call, self.capabilities)
+        check_fits(call, self.model)
 
     def _check_room(self) -> None:
         if self._services.serving.activity.in_flight >= MAX_IN_FLIGHT:

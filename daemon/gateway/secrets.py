@@ -36,7 +36,7 @@ async def without_secrets(inference: Inference, rule: RedactionRule, engine: Eng
     if inference.tokens is None or not rule.applies(inference.scenario):
         return inference
     found: list[Secret] = []
-    if is_long(inference.messages):
+    if is_long(inference.messages, inference.request):
         redacted = await asyncio.to_thread(rule.redacted, inference, found)
     else:
         redacted = rule.redacted(inference, found)

@@ -7,7 +7,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from daemon.gateway.answering import answer
-from daemon.gateway.body import read_body
+from daemon.gateway.body import parsed, read_body
 from daemon.gateway.call import Call
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.wires.chat import ChatReply, parse
@@ -28,7 +28,7 @@ class ChatRoutes:
 
     async def complete(self, request: Request) -> ASGIApp:
         body = await read_body(request)
-        call = self._gateway.sent(parse(body.value), body, request)
+        call = self._gateway.sent(await parsed(body, parse), body, request)
         place = await self._gateway.place(call, request)
         return await answer(self._gateway, request, call.each(), place, form_of(call))
 

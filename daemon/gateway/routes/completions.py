@@ -7,7 +7,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from daemon.gateway.answering import answer
-from daemon.gateway.body import read_body
+from daemon.gateway.body import parsed, read_body
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.wires.completions import CompletionReply, echoes, parse
 from daemon.serving.snapshot import Snapshot
@@ -27,7 +27,7 @@ class CompletionRoutes:
 
     async def complete(self, request: Request) -> ASGIApp:
         read = await read_body(request)
-        body, calls = read.value, parse(read.value)
+        body, calls = read.value, await parsed(read, parse)
         if len({call.text for call in calls}) == 1:
             calls[0] = self._gateway.sent(calls[0], read, request)
         place = await self._gateway.place_text(calls, request)
