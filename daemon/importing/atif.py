@@ -1,4 +1,4 @@
-"""ATIF, Harbor's Agent Trajectory Interchange Format, up to version 1.7: one trajectory of an agent's steps.
+"""ATIF, Harbor's Agent Trajectory Interchange Format, its versions 1.x: one trajectory of an agent's steps.
 
 Steps that a deterministic dispatcher took (`llm_call_count` 0) and observations of a system are context, no turns. Steps copied from
 an earlier trajectory (`is_copied_context`) are context too: they were turns there. Embedded subagents are sessions of their own.
@@ -27,7 +27,7 @@ def sessions_of(value: JSONObject, depth: int = 0) -> Iterator[ImportedSession]:
     """The trajectory, then its embedded subagents. Raises `DataError`."""
     version = value.get("schema_version")
     if not isinstance(version, str) or not version.startswith(_VERSION):
-        raise DataError(f"The trajectory's version is {str(version)[:40]!r}; ATIF-v1.0 to ATIF-v1.7 are read.")
+        raise DataError(f"The trajectory's version is {str(version)[:40]!r}; versions 1 of ATIF are read.")
     yield _session(value, depth > 0)
     subagents = value.get("subagent_trajectories")
     if isinstance(subagents, list) and depth < _MAX_NESTED:
@@ -120,7 +120,7 @@ def _observed(step: JSONObject) -> Iterator[Message]:
 
 
 def _content(value: JSON) -> JSON:
-    """Text, or parts. An image that lies in a file beside the trajectory is not read: its name stays."""
+    """Text, or parts. A picture or sound that lies in a file beside the trajectory is not read: its name stays."""
     if not isinstance(value, list):
         return value
     parts: list[JSON] = []
@@ -128,10 +128,11 @@ def _content(value: JSON) -> JSON:
         if not isinstance(part, dict):
             raise DataError("A part of a message is not an object.")
         source = part.get("source")
-        if part.get("type") == "image" and isinstance(source, dict):
+        kind = part.get("type")
+        if kind in ("image", "audio") and isinstance(source, dict):
             path = str(source.get("path"))
-            url = path.startswith(("data:", "https:", "http:"))
-            parts.append({"type": "image_url", "image_url": {"url": path}} if url else {"type": "text", "text": f"[image {path}]"})
+            shown = kind == "image" and path.startswith(("data:", "https:", "http:"))
+            parts.append({"type": "image_url", "image_url": {"url": path}} if shown else {"type": "text", "text": f"[{kind} {path[:200]}]"})
         else:
             parts.append({"type": "text", "text": part.get("text") if isinstance(part.get("text"), str) else ""})
     return parts

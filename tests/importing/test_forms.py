@@ -144,6 +144,20 @@ def test_a_trajectory_gives_turns_observations_and_subagents() -> None:
     assert last.added == ({"role": "tool", "content": [{"type": "text", "text": "a.py"}], "tool_call_id": "c1"},)
 
 
+def test_pictures_and_sounds_beside_a_trajectory_are_named_and_not_read() -> None:
+    def part(kind: str, path: str) -> JSON:
+        return {"type": kind, "source": {"media_type": f"{kind}/x", "path": path}}
+
+    seen: list[JSON] = [part("image", "/etc/passwd"), part("audio", "a.wav"), part("image", "data:image/png;base64,AA")]
+    steps: list[JSON] = [{"step_id": 1, "source": "user", "message": seen}, {"step_id": 2, "source": "agent", "message": "ok"}]
+    content = one({**trajectory(steps), "schema_version": "ATIF-v1.8"}).turns[0].added[0]["content"]
+    assert content == [
+        {"type": "text", "text": "[image /etc/passwd]"},
+        {"type": "text", "text": "[audio a.wav]"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}},
+    ]
+
+
 def test_dispatches_and_copied_steps_are_context() -> None:
     steps: list[JSON] = [
         {"step_id": 1, "source": "user", "message": "go"},
