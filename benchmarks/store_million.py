@@ -9,7 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -92,17 +93,17 @@ def look(path: Path) -> JSONObject:
     newest = [reader.sessions(scenario, limit=1)[0].last_sequence for scenario in SCENARIOS]
     count = reader.counts("default").sessions
     places = [(random.choice(SCENARIOS), random.randrange(1, max(newest))) for _ in range(_LOOKS)]
-    listed = [_ms(lambda place=place: reader.sessions(place[0], 50, place[1])) for place in places]  # type: ignore[misc]
+    listed = _measured(partial(reader.sessions, scenario, 50, before) for scenario, before in places)
     long = [one for before in sorted({before for _, before in places}) for one in reader.sessions(None, 40, before) if one.turns == TURNS]
     ids = [(one.scenario, one.id) for one in random.sample(long, min(_LOOKS, len(long)))]
-    shown = [_ms(lambda place=place: reader.session(place[1], place[0])) for place in ids]  # type: ignore[misc]
-    searched = [_ms(lambda one=one: reader.sessions(random.choice(SCENARIOS), 50, q=one)) for one in _queries(random)]  # type: ignore[misc]
+    shown = _measured(partial(reader.session, session, scenario) for scenario, session in ids)
+    searched = _measured(partial(reader.sessions, random.choice(SCENARIOS), 50, None, one) for one in _queries(random))
     found = sum(bool(reader.sessions("default", 1, q=one)) for one in _queries(Random(5)))
     store.close()
     reader.close()
     return {
-        "opened_s": opened_s, "default_sessions": count, "list_ms": _quantiles(listed), "session_ms": _quantiles(shown),
-        "search_ms": _quantiles(searched), "queries_that_find": found / _LOOKS, "resident_mb": _resident_mb(), "imports_mb": import_mb,
+        "opened_s": opened_s, "default_sessions": count, "list_ms": listed, "session_ms": shown,
+        "search_ms": searched, "queries_that_find": found / _LOOKS, "resident_mb": _resident_mb(), "imports_mb": import_mb,
     }  # fmt: skip
 
 
@@ -130,15 +131,24 @@ def _queries(random: Random) -> Iterator[str]:
         )[number % 4]
 
 
-def _ms(call: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    call()
-    return (time.perf_counter() - started) * 1e3
-
-
-def _quantiles(values: list[float]) -> JSONObject:
-    values = sorted(values)
-    return {"p50": values[len(values) // 2], "p95": values[int(len(values) * 0.95)], "max": values[-1]}
+def _measured(calls: Iterable[Callable[[], object]]) -> JSONObject:
+    """Milliseconds of each call, and of the processor's time alone."""
+    walls, processor = [], []
+    for call in calls:
+        started, worked = time.perf_counter(), time.thread_time()
+        call()
+        walls.append((time.perf_counter() - started) * 1e3)
+        processor.append((time.thread_time() - worked) * 1e3)
+    walls.sort()
+    processor.sort()
+    middle, last = len(walls) // 2, int(len(walls) * 0.95)
+    return {
+        "p50": walls[middle],
+        "p95": walls[last],
+        "max": walls[-1],
+        "processor_p50": processor[middle],
+        "processor_p95": processor[last],
+    }
 
 
 def _resident_mb() -> float:

@@ -22,7 +22,7 @@ from daemon.experience.search_text import TOKENIZER, Query
 
 _STEP = 500
 _MOST_HITS = 20_000  # that are looked at, for one page
-_MOST_TAIL = 300  # newest records that the index has not reached, searched here
+_MOST_TAIL = 128  # newest records that the index has not reached, searched here
 _SESSIONS_OF = """
 SELECT h.value, coalesce(i.session, t.session) FROM json_each(?) h LEFT JOIN inferences i ON i.sequence = h.value
 LEFT JOIN report_references f ON f.report = h.value LEFT JOIN inferences t ON t.sequence = f.target
