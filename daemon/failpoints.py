@@ -38,6 +38,12 @@ ADMISSION_FAILPOINTS: Final = (
     "admission.receipt-sent",  # the last byte of the answer was handed to the socket
 )
 
+FORGET_FAILPOINTS: Final = (
+    "forget.head-clean",  # what serves is put right, old releases still hold it
+    "forget.buried",  # no release holds it, the database does
+    "forget.records-removed",  # its records are gone, their texts are not
+)
+
 RESTORE_FAILPOINTS: Final = (
     "restore.ready",  # unpacked, checked, and the renames are written down
     "restore.aside",  # what was there lies aside

@@ -15,6 +15,7 @@ from daemon.errors import StorageError
 from daemon.evolution.publish import engine_settings
 from daemon.experience import forget
 from daemon.experience.forget import Doomed
+from daemon.failpoints import failpoint
 from daemon.harness_tree import HarnessTree
 from daemon.services import Services
 from daemon.serving.releases import base_facts
@@ -85,8 +86,10 @@ class Forgetting:
                 before = services.serving.head(scenario)
                 head = await self._clean_head(plan, who, retire=retire)
                 dropped = await self._drop_held(plan)
+                failpoint("forget.head-clean")
                 files = await asyncio.to_thread(services.repository.bury, plan.words)
                 services.releases.forget()
+                failpoint("forget.buried")
                 if retire:
                     await asyncio.to_thread(self._erase_loras, plan.loras)
                 await asyncio.to_thread(self._erase_runs, plan.doomed.runs)

@@ -7,7 +7,9 @@ import logging
 import time
 
 from daemon.errors import ReefError
+from daemon.experience import forget
 from daemon.experience.retention import Limits, Removed, keep_within
+from daemon.experience.sweeping import was_erasing
 from daemon.harness_tree import SERVING_HINTS_PATH
 from daemon.services import Services
 from daemon.serving_hints import ServingHints
@@ -17,7 +19,8 @@ _FIRST_S, _EVERY_S = 60.0, 3600.0
 
 
 async def keep_forever(services: Services) -> None:
-    """A minute after the start, then every hour."""
+    """A minute after the start, then every hour. What a crash left of an erasing is finished at once."""
+    await finish_erasing(services)
     await asyncio.sleep(_FIRST_S)
     while True:
         try:
@@ -25,6 +28,16 @@ async def keep_forever(services: Services) -> None:
         except ReefError as error:
             _log.warning("The experience could not be kept within its limits: %s", error)
         await asyncio.sleep(_EVERY_S)
+
+
+async def finish_erasing(services: Services) -> None:
+    """Sweep what nothing refers to any more, if the daemon died while it erased. A failing disk is noted, and tried at the next start."""
+    try:
+        if await asyncio.to_thread(was_erasing, services.store):
+            await asyncio.to_thread(forget.finish, services.store)
+            _log.info("What was being forgotten when the daemon died is gone")
+    except ReefError as error:
+        _log.warning("What was being forgotten could not be erased: %s", error)
 
 
 async def keep_once(services: Services) -> Removed:

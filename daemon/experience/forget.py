@@ -14,13 +14,15 @@ from typing import cast
 
 from daemon.errors import NotFound
 from daemon.experience.database import storage_errors
-from daemon.experience.garbage import Garbage, blobs_of, chunks, delete, find_garbage
+from daemon.experience.garbage import Garbage, blobs_of, chunks, find_garbage
 from daemon.experience.packing import object_from_json, unpack
 from daemon.experience.reader import Reader
 from daemon.experience.rows import clean, title_of
 from daemon.experience.statements import select
 from daemon.experience.store import Store
+from daemon.experience.sweeping import begin_erasing, end_erasing, sweep
 from daemon.experience.tallies import recount
+from daemon.failpoints import failpoint
 from daemon.records import JSON
 
 SHORTEST_TEXT = 24
@@ -73,21 +75,22 @@ def erase(store: Store, doomed: Doomed) -> bool:
         StorageError: the disk fails; what was not erased yet stays whole.
     """
     store.forget_words((*doomed.sequences, *doomed.report_sequences), wipe=True)
+    begin_erasing(store)
     for step in chunks(doomed.report_sequences, _STEP):
         store.alone(lambda connection, step=step: remove_reports(connection, step)).result()  # type: ignore[misc]
     for step in chunks(doomed.sequences, _STEP):
         store.alone(lambda connection, step=step: remove_records(connection, step)).result()  # type: ignore[misc]
+        failpoint("forget.records-removed")
     store.alone(lambda connection: _silence_runs(connection, doomed.runs)).result()
-    store.alone(lambda connection: _sweep(connection, doomed.garbage)).result()
-    reader = Reader(store.path)
-    try:
-        for _ in range(_TRIES):  # what came in between and belonged to the same conversation
-            garbage = find_garbage(reader.connection(), ())
-            if not garbage.rows:
-                break
-            store.alone(lambda connection, garbage=garbage: _sweep(connection, garbage)).result()  # type: ignore[misc]
-    finally:
-        reader.close()
+    return finish(store)
+
+
+def finish(store: Store) -> bool:
+    """The rest of an erasing, once its records are gone: texts, token ids, the bytes in the files. See `erase`."""
+    for _ in range(_TRIES):  # again: what came in between may have belonged to the same conversation
+        if not sweep(store):
+            break
+    end_erasing(store)
     store.forget_placed()
     for _ in range(_SCRUBS):
         if store.scrub(REWRITTEN_BYTES).result():
@@ -151,11 +154,6 @@ def _silence_runs(connection: sqlite3.Connection, runs: Iterable[str]) -> None:
     kinds = ",".join(f"'{kind}'" for kind in _TELLING)
     query = f"DELETE FROM run_events WHERE run = ? AND json_extract(event, '$.type') IN ({kinds})"
     connection.executemany(query, [(run,) for run in runs])
-
-
-def _sweep(connection: sqlite3.Connection, garbage: Garbage) -> None:
-    garbage.spare_new(connection)
-    delete(connection, garbage)
 
 
 def _of_session(connection: sqlite3.Connection, scenario: str, session: str) -> list[int]:

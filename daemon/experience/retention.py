@@ -6,7 +6,6 @@ next round finishes. Freed pages are used again; the file itself shrinks only wh
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 import time
@@ -16,17 +15,18 @@ from typing import cast
 
 from daemon.experience.database import storage_errors
 from daemon.experience.forget import REWRITTEN_BYTES, remove_records, remove_reports
-from daemon.experience.garbage import Garbage, chunks, delete, find_garbage
+from daemon.experience.garbage import chunks
 from daemon.experience.packing import object_from_json
 from daemon.experience.reader import Reader
 from daemon.experience.statements import select
 from daemon.experience.store import Store
+from daemon.experience.sweeping import sweep
 
 RECENT_S = 3600.0
 """A session that was used this recently is under way, and stays."""
 REPORTED_S = 30 * 86400.0
 """A session with feedback makes room only once it is this old: it is what recipes learn from."""
-_STEP_RECORDS, _STEP_ROWS = 50, 400
+_STEP_RECORDS = 50
 _PAUSE_S = 0.02  # between two steps, for those who wait to write
 _ROUNDS = 8
 _PAGE = 500
@@ -147,37 +147,11 @@ def _remove(store: Store, reader: Reader, sessions: Collection[int], needed: Col
         gone, records = gone + 1, records + len(sequences)
         removed = Removed(1, len(sequences), now)
         store.execute(lambda connection, removed=removed: _note(connection, removed)).result()  # type: ignore[misc]
-    _sweep(store)
+    if gone:
+        sweep(store)
+        store.forget_placed()
+        store.scrub(REWRITTEN_BYTES).result()
     return gone, records
-
-
-def _sweep(store: Store) -> None:
-    """What nothing refers to any more, a part at a time: messages from the leaves up, so that none is left without its beginning."""
-    with contextlib.closing(Reader(store.path)) as reader, storage_errors():
-        garbage = find_garbage(reader.connection(), (), _all_blobs(reader))
-    if not garbage.rows:
-        return
-    whole = (garbage.messages, garbage.blocks, garbage.blobs)
-    for kind, rows in enumerate(whole):
-        for step in chunks(sorted(rows, reverse=True), _STEP_ROWS):
-            store.alone(lambda connection, kind=kind, step=step: _delete_part(connection, garbage, kind, step)).result()  # type: ignore[misc]
-            time.sleep(_PAUSE_S)
-    store.forget_placed()
-    store.scrub(REWRITTEN_BYTES).result()
-
-
-def _delete_part(connection: sqlite3.Connection, garbage: Garbage, kind: int, rows: Collection[int]) -> None:
-    """`kind`: 0 messages, 1 blocks, 2 blobs."""
-    garbage.spare_new(connection)
-    kinds = (garbage.messages, garbage.blocks, garbage.blobs)
-    left = kinds[kind] & set(rows)
-    messages, blocks, blobs = (left if number == kind else set[int]() for number in range(3))
-    delete(connection, Garbage(messages, blocks, blobs))
-    kinds[kind].difference_update(left)
-
-
-def _all_blobs(reader: Reader) -> set[int]:
-    return {int(row[0]) for row in reader.connection().execute("SELECT id FROM blobs")}
 
 
 def _sequences(reader: Reader, session: int) -> list[int]:
