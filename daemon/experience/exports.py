@@ -33,21 +33,28 @@ def conversation(reader: Reader, scenario: str, number: int, session: str) -> Co
         where = "WHERE i.session = ? AND i.kind = 'turn' AND i.status <> 'error' ORDER BY i.sequence"
         placed = linked(reader.loader().inferences(where, (number,)), reader.observed("i.session = ?", (number,)))
         turns = turns_of(placed, reader.reports_by_target("i.session = ?", (number,)))
-    return Conversation(
-        scenario, session, _exchanges([turn for turn in turns if turn.inference.status is Status.OK and turn.inference.messages])
-    )
+    return Conversation(scenario, session, _exchanges(turns))
 
 
 def _exchanges(turns: Sequence[SessionTurn]) -> tuple[Exchange, ...]:
+    """What is written of the turns. One that was broken off is not, but what goes on from it goes on from what stands before it."""
+    before: dict[str, str] = {}  # receipt → the one that its turn goes on from
+    first: dict[str, str] = {}  # receipt → that of the first turn with the same request
     places: dict[str, int] = {}
+    first_places: dict[str, int] = {}
     found: list[Exchange] = []
-    for place, turn in enumerate(turns):
-        lineage = turn.inference.lineage
-        places[turn.inference.id] = place
-        before = places.get(lineage.follows)
-        if lineage.step in (Step.RETRY, Step.CHOICE) and before is not None:  # goes on from where the first one did
-            found.append(Exchange(turn.inference, turn.reports, found[before].parent, found[before].first))
+    for turn in turns:
+        item, lineage = turn.inference, turn.inference.lineage
+        if lineage.step in (Step.RETRY, Step.CHOICE) and lineage.follows in first:
+            first[item.id], before[item.id] = first[lineage.follows], before[lineage.follows]
         else:
-            goes_on = lineage.step in (Step.CONTINUE, Step.BRANCH)
-            found.append(Exchange(turn.inference, turn.reports, before if goes_on else None, place))
+            first[item.id], before[item.id] = item.id, lineage.follows if lineage.step in (Step.CONTINUE, Step.BRANCH) else ""
+        if item.status is not Status.OK or not item.messages:
+            continue
+        parent = before[item.id]
+        while parent and parent not in places:
+            parent = before.get(parent, "")
+        places[item.id] = len(found)
+        first_place = first_places.setdefault(first[item.id], len(found))
+        found.append(Exchange(item, turn.reports, places[parent] if parent else None, first_place))
     return tuple(found)

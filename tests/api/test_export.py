@@ -9,8 +9,9 @@ import pytest
 
 from daemon.api import export
 from daemon.exporting.formats import FORMATS
-from daemon.records import JSONObject
+from daemon.records import JSONObject, Status
 from tests.daemon.running import Running, running
+from tests.experience.make import assistant, inference, report, user
 
 PATH = "/reef/scenarios/default/export"
 
@@ -102,3 +103,18 @@ async def test_a_conversation_that_a_format_has_no_place_for_is_counted(tmp_path
         *found, summary = await lines(daemon, summary="1")
         left_out = summary["reef"]["left_out"]  # type: ignore[index,call-overload]
         assert len(found) == 1 and list(left_out.values()) == [1] and "messages" in next(iter(left_out))
+
+
+async def test_what_was_broken_off_is_left_out_and_what_goes_on_from_it_is_one_conversation(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        first = inference([user("a")], "one", session="s")
+        begun = [user("a"), assistant("one"), user("b")]
+        broken = inference(begun, "tw", session="s", status=Status.ABORTED)
+        again = inference(begun, "two", session="s")
+        last = inference([*begun, assistant("two"), user("c")], "three", session="s")
+        for record in (first, broken, again, last):
+            daemon.services.store.append(record)
+        daemon.services.store.append_report(report(last, score=1)).result(10)
+        await daemon.chat("x")  # the scenario serves
+        found = await lines(daemon, session="s")
+        assert [line["messages"] for line in found] == [[*begun, assistant("two"), user("c"), assistant("three")]]
