@@ -38,7 +38,7 @@ def message_of(deltas: list[Delta]) -> Message:
 
 
 @given(replies(), st.booleans(), st.sampled_from(["all", "no deltas", "only the last"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_reply_is_understood_however_much_of_it_is_streamed(reply: tuple[list[Delta], str], summary: bool, streamed: str) -> None:
     deltas, reason = reply
     body: JSONObject = {"model": "m", "reasoning": {"summary": "auto" if summary else None}, "include": ["message.output_text.logprobs"]}

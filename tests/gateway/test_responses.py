@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
-import pytest
 
 from daemon.engine.base import Capability
 from daemon.errors import EngineError
@@ -138,14 +137,14 @@ async def test_what_is_refused_before_a_stream_begins_is_an_error_of_http(tmp_pa
         assert (await daemon.client.get("/v1/responses")).status_code == 405
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "param"),
-    [("text", {"format": {"type": "json_object"}}, "text.format"), ("tool_choice", "required", "tool_choice")],
-)
-async def test_what_the_engine_cannot_do_is_named_as_this_wire_names_it(tmp_path: Path, field: str, value: JSON, param: str) -> None:
+async def test_what_the_engine_cannot_do_is_named_as_this_wire_names_it(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedEngine(capabilities=ALL & ~Capability.STRUCTURE)) as daemon:
-        response = await ask(daemon, "x", tools=[TOOL], **{field: value})
-        assert response.status_code == 400 and response.json()["error"]["param"] == param
+        for field, value, param in (
+            ("text", {"format": {"type": "json_object"}}, "text.format"),
+            ("tool_choice", "required", "tool_choice"),
+        ):
+            response = await ask(daemon, "x", tools=[TOOL], **{field: value})  # type: ignore[arg-type]
+            assert response.status_code == 400 and response.json()["error"]["param"] == param
 
 
 async def test_a_tool_that_is_not_here_cannot_be_made_to_be_called(tmp_path: Path) -> None:
@@ -198,18 +197,16 @@ async def test_each_captured_request_is_answered_and_recorded(tmp_path: Path) ->
             assert record.wire == "responses" and record.finish_reason in ("stop", "length"), name
 
 
-@pytest.mark.parametrize(
-    ("agent", "numbers"), [("codex", "12"), ("pi-responses", "12"), ("opencode-responses", "123"), ("codex-oss-lmstudio", "45")]
-)
-async def test_the_turns_of_an_agent_are_one_session(tmp_path: Path, agent: str, numbers: str) -> None:
+async def test_the_turns_of_an_agent_are_one_session(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
-        records = [daemon.services.reader.inference(receipt_of(await replay(daemon, f"{agent}-0{number}"))) for number in numbers]
-        assert len({record.session for record in records}) == 1
-        kinds = [TurnKind.TURN] * len(records)
-        assert [record.kind for record in records] == ([TurnKind.ASIDE, *kinds[1:]] if len(numbers) == 3 else kinds)
-        first, second = records[-2:]
-        assert second.messages[: len(first.messages)] == first.messages and second.messages[-1]["role"] == "tool"
-        assert second.messages[-2]["tool_calls"], "the call that the agent sends back stands before its result"
+        for agent, numbers in (("codex", "12"), ("pi-responses", "12"), ("opencode-responses", "123"), ("codex-oss-lmstudio", "45")):
+            records = [daemon.services.reader.inference(receipt_of(await replay(daemon, f"{agent}-0{number}"))) for number in numbers]
+            assert len({record.session for record in records}) == 1, agent
+            kinds = [TurnKind.TURN] * len(records)
+            assert [record.kind for record in records] == ([TurnKind.ASIDE, *kinds[1:]] if len(numbers) == 3 else kinds), agent
+            first, second = records[-2:]
+            assert second.messages[: len(first.messages)] == first.messages and second.messages[-1]["role"] == "tool", agent
+            assert second.messages[-2]["tool_calls"], (agent, "the call that the agent sends back stands before its result")
 
 
 async def test_a_candidate_is_evaluated_on_this_wire_too_and_nothing_is_recorded(tmp_path: Path) -> None:

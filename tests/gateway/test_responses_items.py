@@ -232,7 +232,7 @@ REPLY = st.fixed_dictionaries(
 
 
 @given(REPLY, st.booleans(), st.sampled_from(["all", "no ids", "no open reasoning"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_reply_that_is_sent_back_is_the_message_that_was_recorded(reply: dict[str, object], summary: bool, kept: str) -> None:
     """Else the session would break in two, and the whole prompt would be read again."""
     reasoning, text, calls = reply["reasoning"], reply["text"], reply["calls"]

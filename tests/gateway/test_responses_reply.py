@@ -95,7 +95,7 @@ def said_of(item: JSON) -> JSON:
 
 
 @given(replies(), st.booleans(), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_reply_is_the_same_streamed_and_whole(reply: tuple[list[Delta], str], summary: bool, logprobs: bool) -> None:
     deltas, reason = reply
     body: JSONObject = {"model": "m", "input": "x", "reasoning": {"summary": "auto" if summary else None}}
@@ -116,7 +116,7 @@ def test_any_reply_is_the_same_streamed_and_whole(reply: tuple[list[Delta], str]
 
 
 @given(replies(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_sdk_puts_any_reply_together(reply: tuple[list[Delta], str], summary: bool) -> None:
     """Its own accumulator, which refuses what is out of order; and each event fits the SDK's type."""
     events, whole = played({"model": "m", "input": "x", "reasoning": {"summary": "auto" if summary else None}}, reply[0], "stop")
