@@ -99,6 +99,7 @@ class _Watch:
         self._before = task.cancelling()
         self._receive = receive
         self._gone = False
+        self._ended = False
         self._watcher: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(_UNWATCHED_S, self._begin)
 
@@ -107,9 +108,9 @@ class _Watch:
         return self._gone and self._task.uncancel() <= self._before
 
     def end(self) -> None:
+        self._ended = True  # `_left` may be on its way already
         self._timer.cancel()
         if self._watcher is not None:
-            self._watcher.remove_done_callback(self._left)
             self._watcher.cancel()
 
     def _begin(self) -> None:
@@ -117,5 +118,6 @@ class _Watch:
         self._watcher.add_done_callback(self._left)
 
     def _left(self, watcher: asyncio.Task[None]) -> None:
-        self._gone = True
-        self._task.cancel()
+        if not self._ended:
+            self._gone = True
+            self._task.cancel()
