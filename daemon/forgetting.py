@@ -42,7 +42,7 @@ class Touched:
 class Plan:
     doomed: Doomed
     touched: tuple[Touched, ...]
-    copies: tuple[str, ...]  # backups beside the database, which keep it
+    copies: tuple[str, ...]  # in the home: backups beside the database, what a restore moved aside; they keep it
     loras: frozenset[str] = frozenset()  # ids of LoRAs that were trained on it
 
     @property
@@ -114,7 +114,8 @@ class Forgetting:
             if files or trained or (scenario == doomed.scenario and receipts & set(release.manifest.records)):
                 touched.append(Touched(scenario, release.id, release.state, trained, files, heads.get(scenario) == release.id))
         database = self._services.home.database
-        copies = tuple(str(path) for path in sorted(database.parent.glob(f"{database.name}.schema*.backup")))
+        kept = [*database.parent.glob(f"{database.name}.schema*.backup"), *database.parent.glob("before-restore-*")]
+        copies = tuple(str(path) for path in sorted(kept))
         return Plan(doomed, tuple(touched), copies, loras)
 
     def _releases(self) -> Iterable[Release]:

@@ -94,7 +94,8 @@ def _write(home: Home, path: Path, stage: Path, tell: Tell) -> Backup:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as stream:
-            temporary.chmod(0o600)  # it holds what was said
+            with contextlib.suppress(OSError):  # not every file system has modes
+                temporary.chmod(0o600)  # it holds what was said
             writer, done = ArchiveWriter(stream), 0
             for name in names:
                 done += writer.add(name, stage / name)
@@ -103,11 +104,21 @@ def _write(home: Home, path: Path, stage: Path, tell: Tell) -> Backup:
             stream.flush()
             os.fsync(stream.fileno())
         manifest = verify(temporary, lambda what, done, _: tell(what, done, whole))
-        os.link(temporary, path)  # fails where somebody else has made it meanwhile
+        _name(temporary, path)
         fsync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
     return Backup(path, manifest, path.stat().st_size)
+
+
+def _name(temporary: Path, path: Path) -> None:
+    """Give the finished file its name, unless somebody else has made one of it meanwhile."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError as error:
+        raise Conflict(f"{path} was made by somebody else meanwhile.", "Name another file.") from error
+    except OSError:  # a file system without links, as on many a USB stick
+        os.rename(temporary, path)
 
 
 def _copy_database(home: Home, stage: Path, tell: Tell) -> int:

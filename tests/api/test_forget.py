@@ -75,12 +75,15 @@ async def test_a_session_is_gone_from_the_home_and_from_what_serves(tmp_path: Pa
         run.mkdir(parents=True)
         (run / "samples.jsonl").write_text(SECRET_LIFE)
         await _note_run(daemon, receipt)
+        aside = root / "before-restore-20260101-000000"
+        aside.mkdir()
         path = "/reef/scenarios/default/forget"
         assert (await daemon.client.post(path, json={"session": session})).status_code == 403
         for wrong in ({}, {"session": session, "record": receipt}, {"session": session, "retire": 1}):
             assert (await daemon.owner.post(path, json=wrong)).status_code == 400
         assert (await daemon.owner.post(path, json={"session": "ses_none"})).status_code == 404
         plan = (await daemon.owner.post(path, json={"session": session, "dry_run": True})).json()
+        assert plan["copies"] == [str(aside)]
         touched = {one["release_id"]: one for one in plan["releases"]}
         assert touched[second.id] == {
             "scenario": "default",

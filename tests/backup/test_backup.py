@@ -22,7 +22,7 @@ from daemon.backup.archive import MANIFEST, allowed, verify
 from daemon.backup.make import make
 from daemon.backup.restore import finish, restore
 from daemon.checks import run_fsck
-from daemon.errors import Conflict, NotFound, ReefError
+from daemon.errors import Conflict, NotFound, ReefError, StorageError
 from daemon.experience.reader import Reader
 from daemon.experience.store import Store
 from daemon.failpoints import RESTORE_FAILPOINTS
@@ -220,3 +220,28 @@ def test_what_a_killed_backup_left_goes_with_the_next(tmp_path: Path) -> None:
     (left / "experience.db").write_bytes(b"half")
     make(home, tmp_path / "x", _quiet)
     assert not left.exists() and [found.name for found in tmp_path.iterdir() if found.is_file()] == ["x"]
+
+
+def test_a_file_system_without_links_takes_a_backup_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    home = _home(tmp_path / "a")
+    monkeypatch.setattr("os.link", none)
+    made = make(home, tmp_path / "x", _quiet)
+    assert verify(made.path, _quiet) == made.manifest and sorted(found.name for found in tmp_path.iterdir()) == ["a", "x"]
+
+
+def test_a_full_disk_leaves_nothing_of_a_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = _home(tmp_path / "a")
+    before = {found.name for found in home.root.iterdir()} | {".backup.lock"}
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("daemon.backup.archive.ArchiveWriter.add", full)
+    with pytest.raises(StorageError, match="No space left"):
+        make(home, tmp_path / "x", _quiet)
+    assert [found.name for found in tmp_path.iterdir()] == ["a"] and {
+        found.name for found in home.root.iterdir() if "-" not in found.name
+    } == before
