@@ -25,7 +25,7 @@ BLOCK_TOKENS = 256
 HASH_BYTES = 16
 
 _PLAIN, _WITHOUT, _WITH_PHRASES = b"\x00", b"\x01", b"\x02"  # as it is; zstd; zstd with a dictionary, as all is written now
-_LEVEL = 3
+_LEVEL = 4
 _WORTH_BYTES = 48  # below this zstd's frame costs more than it saves
 _MAX_BYTES = 256 << 20
 _TRACE = struct.Struct("<BIII")
