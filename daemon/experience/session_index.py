@@ -27,6 +27,7 @@ _COMMON_ID = re.compile(r"(?:call|toolu|functions\.\w+|tool)?[_:.-]?\d{1,6}")
 _TELLING_CHARACTERS = 48  # a reply this long is known again wherever it stands
 _SUMMARY_CHARACTERS = 200
 _SHORTEST_SUMMARY = 24
+_KEPT_MESSAGES = 64
 
 Key: TypeAlias = int | bytes
 """A mark; a key in what was restored from the database."""
@@ -203,16 +204,17 @@ class SessionIndex:
             later = self._latest_call(scenario, session, messages, 0)
             if known is None or not known.last:
                 return Lineage(Step.BEGIN, keys=keys)
-            texts = beginning(messages)
-            summarised = bool(known.summary) and any(known.summary in text for text in texts)
-            if not (summarised or later or begins_with_summary(texts)):
+            if not later and not _summarised(known, beginning(messages)):
                 said = self._latest_said(scenario, messages, session)
                 if said is None or len(messages) > said[1].asked:
                     return self._behind(known, said, keys)
                 later = said[1].receipt
-            if later in ("", known.last) and (end := self._points.get((scenario, session, known.end))):
-                end.taken_by = end.taken_by or keys[-1]
-            return Lineage(Step.COMPACTION, later or known.last, keys)
+            return self._compacted(scenario, session, known, later or known.last, keys)
+
+    def _compacted(self, scenario: str, session: str, known: Known, follows: str, keys: tuple[int, ...]) -> Lineage:
+        if follows == known.last and (end := self._points.get((scenario, session, known.end))):
+            end.taken_by = end.taken_by or keys[-1]
+        return Lineage(Step.COMPACTION, follows, keys)
 
     def _behind(self, known: Known, said: tuple[int, _Said] | None, keys: tuple[int, ...]) -> Lineage:
         """Behind a reply of ours whose history was written anew; nothing was taken out of it."""
@@ -233,6 +235,10 @@ class SessionIndex:
         # A client may hold another reply in our reply's place, or none.
         other = point.asked and messages[place + 1].get("role") == "assistant"
         added = place + 2 if other else place + 1
+        known = self._sessions.get((scenario, session))
+        # codex keeps the users' messages and puts the summary behind them.
+        if point.asked and not other and known is not None and known.last and _summarised(known, _texts(messages[added:])):
+            return self._compacted(scenario, session, known, known.last, keys)
         if point.taken_by not in (0, keys[-1]):
             return Lineage(Step.BRANCH, point.receipt, keys, added, not other)
         point.taken_by = keys[-1]
@@ -288,6 +294,15 @@ class SessionIndex:
 def _asked_key(key: int, turn: bool) -> int:
     """Asides may be sent again, but nothing goes on from them."""
     return key if turn else hash(("aside", key))
+
+
+def _summarised(known: Known, texts: Sequence[str]) -> bool:
+    """Whether one of these texts is the session's summary, or says that it is one."""
+    return (bool(known.summary) and any(known.summary in text for text in texts)) or begins_with_summary(texts)
+
+
+def _texts(messages: Sequence[Message]) -> list[str]:
+    return [text_of(message.get("content")) for message in messages[-_KEPT_MESSAGES:]]
 
 
 def _piece(summary: str) -> str:

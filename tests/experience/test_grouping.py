@@ -132,6 +132,18 @@ def test_a_summary_asked_for_at_the_end_of_a_conversation_is_no_turn(store: Stor
     assert (match.kind, match.lineage.step, match.lineage.follows) == (TurnKind.TURN, Step.COMPACTION, first)
 
 
+def test_a_summary_behind_the_users_own_messages_is_a_compaction(store: Store, reader: Reader) -> None:
+    """codex keeps what the user said and puts the summary after it."""
+    _send(store, [system("s"), user("q")], "a", explicit="s1")
+    receipt = reader.session("s1").summary.last_receipt
+    summary = user("Another language model started to solve this problem and produced a summary of its thinking: it is a.")
+    match = _send(store, [system("s"), user("q"), summary], "b", explicit="s1")
+    assert (match.lineage.step, match.lineage.follows) == (Step.COMPACTION, receipt)
+    # a message more after a reply that got lost is none
+    _send(store, [system("s"), user("r")], "a", explicit="s2")
+    assert _send(store, [system("s"), user("r"), user("hello?")], "b", explicit="s2").lineage.step is Step.CONTINUE
+
+
 def test_a_program_that_writes_commit_messages_makes_turns(store: Store) -> None:
     prompt = [system("You generate concise git commit messages."), user("diff --git a b")]
     assert _send(store, prompt, "fix: a").kind is TurnKind.TURN

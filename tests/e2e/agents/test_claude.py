@@ -73,3 +73,6 @@ def test_it_compacts_a_conversation_that_no_longer_fits_and_goes_on(
     assert done.returncode == 0 and "The notes say teal." in done.stdout, done.stdout + done.stderr
     sessions = reef.get("/reef/scenarios/long/sessions")["sessions"]
     assert len(sessions) == 1 and sessions[0]["turns"] >= 2, sessions
+    turns = reef.get(f"/reef/scenarios/long/sessions/{sessions[0]['id']}")["turns"]
+    assert [(turn["kind"], turn["step"]) for turn in turns] == [("turn", "begin"), ("aside", "begin"), ("turn", "compaction")]
+    assert turns[2]["follows"] == turns[0]["receipt"] and sessions[0]["title"] == "Which colour do the notes name?"

@@ -1,4 +1,4 @@
-"""The real pi runs out of room and compacts: the summary is no turn, and the session goes on behind it."""
+"""The real pi and codex run out of room and compact: the summary is no turn, and the session goes on behind it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from adapters.pi.settings import provider, write_settings
 from adapters.pi.window import fit_window
 from tests.e2e.agents.installed import MARKS, Agents
 from tests.e2e.agents.scripted import MODEL, Body, Reply, ScriptedServer
+from tests.e2e.agents.test_codex import VERSION as CODEX_VERSION
+from tests.e2e.agents.test_codex import settings as codex_settings
 from tests.e2e.reef_home import ReefHome
 
 pytestmark = MARKS
@@ -53,3 +55,33 @@ def test_pi(named: bool, agents: Agents, model: ScriptedServer, reef: ReefHome, 
     assert [turn["step"] for turn in turns if turn["kind"] == "turn"] == ["begin", "continue", "compaction"]
     assert turns[-1]["follows"] == turns[1]["receipt"]
     assert "it is teal" in json.dumps(turns[-1]["added"][0]), "what it begins with now is the summary"
+
+
+def test_codex(agents: Agents, model: ScriptedServer, reef: ReefHome, work: Path, tmp_path: Path) -> None:
+    """It asks for the summary at the end of the whole conversation, with the instructions and tools of a turn."""
+
+    def script(body: Body) -> Reply:
+        if "CHECKPOINT" in json.dumps(body["messages"][-1]):
+            return Reply("The notes were read: the colour that they name is teal. Nothing else was done so far.")
+        if "the colour that they name is teal" in json.dumps(body["messages"]):
+            return Reply("The notes say teal.")
+        model.prompt_tokens = 60_000
+        return Reply(calls=(("exec_command", {"cmd": "cat notes.txt"}),))
+
+    model.play(script)
+    home = tmp_path / "codex"
+    home.mkdir()
+    (home / "config.toml").write_text("model_auto_compact_token_limit = 50000\n" + codex_settings(reef))
+    options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+    done = agents.run(
+        [str(agents.npm("@openai/codex", CODEX_VERSION) / "codex"), "exec", *options, "Which colour do the notes name?"],
+        home=tmp_path / "home",
+        cwd=work,
+        env={"CODEX_HOME": str(home), "REEF_CLIENT_TOKEN": reef.token("client")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    sessions = reef.get("/reef/scenarios/codex/sessions")["sessions"]
+    assert len(sessions) == 1
+    turns = reef.get(f"/reef/scenarios/codex/sessions/{sessions[0]['id']}")["turns"]
+    assert [(turn["kind"], turn["step"]) for turn in turns] == [("turn", "begin"), ("aside", "begin"), ("turn", "compaction")]
+    assert turns[2]["follows"] == turns[0]["receipt"]
