@@ -12,14 +12,14 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from daemon.engine.base import Delta, Engine, Finished, GenerateRequest, Passed, Progress
 from daemon.errors import EngineError, ReefError
 from daemon.failpoints import failpoint
 from daemon.gateway.reply import ReplyBuilder
 from daemon.gateway.steps import Done, Failed, Frame, Piece, Reading, Step, Steps
-from daemon.records import Inference, JSONObject, Status
+from daemon.records import Inference, JSONObject, Status, TokenTrace, Usage
 from daemon.serving.serving import Lease
 from daemon.serving.snapshot import Snapshot
 
@@ -32,6 +32,16 @@ class Recorder(ABC):
     @abstractmethod
     async def record(self, inference: Inference) -> None:
         """Return when it is durable. Raises `StorageError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the engine says of a whole reply."""
+
+    usage: Usage = field(default_factory=lambda: Usage(0, 0))
+    tokens: TokenTrace | None = None
+    note: str = ""
+    cache_miss: str = ""
 
 
 class Exchange:
@@ -167,23 +177,24 @@ class Exchange:
     def _completed(self, finished: Finished) -> list[Inference]:
         """One record a choice; the first has the usage of all."""
         self._stop_sequence = finished.stop_sequence
+        said = _Said(finished.usage, finished.tokens, finished.note, finished.cache_miss)
         reasons = [finished.finish_reason, *finished.further][: len(self._drafts)]
-        records = [self._record(place, finish_reason=self._reason(place, reason)) for place, reason in enumerate(reasons)]
-        records[0] = replace(
-            records[0], usage=finished.usage, tokens=finished.tokens, note=finished.note, cache_miss=finished.cache_miss
-        )  # fmt: skip
-        return records
+        return [self._record(place, self._reason(place, reason), said if place == 0 else _Said()) for place, reason in enumerate(reasons)]
 
     def _reason(self, place: int, said: str) -> str:
         return "tool_calls" if self._replies[place].has_tool_calls and said == "stop" else said
 
-    def _record(self, place: int, *, finish_reason: str, status: Status = Status.OK, error: str = "") -> Inference:
+    def _record(self, place: int, finish_reason: str, said: _Said, status: Status = Status.OK, error: str = "") -> Inference:
         return replace(
             self._drafts[place],
             reply=self._replies[place].message(),
             first_token_ms=self._first_token_ms,
             total_ms=self._elapsed_ms(),
             finish_reason=finish_reason,
+            usage=said.usage,
+            tokens=said.tokens,
+            note=said.note,
+            cache_miss=said.cache_miss,
             status=status,
             error=error,
         )
@@ -195,7 +206,7 @@ class Exchange:
             return Failed(error)
         reason = "aborted" if status is Status.ABORTED else "error"
         begun = [place for place, reply in enumerate(self._replies) if place == 0 or reply.begun]
-        records = [self._record(place, finish_reason=reason, status=status, error=error.message) for place in begun]
+        records = [self._record(place, reason, _Said(), status, error.message) for place in begun]
         end = await self._keep(records)
         return Failed(error, end.inference, end.further) if isinstance(end, Done) else end
 

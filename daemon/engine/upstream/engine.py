@@ -45,6 +45,7 @@ from daemon.engine.upstream.wires import WIRES, wire_for
 from daemon.errors import BadRequest, Busy, EngineError, NotFound, ReefError, Unsupported
 from daemon.records import JSONObject, Message
 
+_CAPABILITIES = Capability.STRUCTURE | Capability.FILL_IN_MIDDLE | Capability.EMBEDDINGS | Capability.IMAGES
 _CONNECT_TIMEOUT_S = 10
 _READ_TIMEOUT_S = 300  # between two pieces, a long prompt being read included
 _MAX_CONNECTIONS = 320  # more than live requests are let in
@@ -65,6 +66,8 @@ class UpstreamEngine(Engine):
     def __init__(self, config: UpstreamConfig) -> None:
         self._config = config
         self._model = ModelInfo(id=config.model, context_tokens=_UNKNOWN_CONTEXT_TOKENS)
+        self._wires = frozenset(config.wires)
+        self._addresses: dict[str, URL] = {}
         self._key = ""
         self._client: aiohttp.ClientSession | None = None
         self._stats = Stats("starting")
@@ -73,11 +76,11 @@ class UpstreamEngine(Engine):
 
     @property
     def capabilities(self) -> Capability:
-        return Capability.STRUCTURE | Capability.FILL_IN_MIDDLE | Capability.EMBEDDINGS | Capability.IMAGES
+        return _CAPABILITIES
 
     @property
     def wires(self) -> frozenset[str]:
-        return frozenset(self._config.wires) & WIRES.keys()
+        return self._wires
 
     @property
     def model(self) -> ModelInfo:
@@ -210,7 +213,10 @@ class UpstreamEngine(Engine):
             self._active -= 1
 
     def _address(self, path: str) -> URL:
-        return URL(f"{self._config.url.rstrip('/')}/{path}", encoded=True)
+        found = self._addresses.get(path)
+        if found is None:
+            found = self._addresses[path] = URL(f"{self._config.url.rstrip('/')}/{path}", encoded=True)
+        return found
 
     async def _look(self, client: aiohttp.ClientSession) -> None:
         """Ask for the models: the server is there, and may say how long its context is.
