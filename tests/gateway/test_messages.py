@@ -344,6 +344,7 @@ async def test_a_turn_in_several_messages_is_one_and_system_texts_stay_in_their_
         {"role": "system", "content": [{"type": "text", "text": "b"}]},
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "c", "signature": "x"}]},
         {"role": "assistant", "content": "d"},
+        {"role": "system", "content": []},
         {"role": "assistant", "content": [call]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]},
     ]

@@ -41,10 +41,11 @@ def conversation(body: JSONObject) -> tuple[Message, ...]:
             turn = [] if turn is None else turn
             turn += [(f"{name}[{place}]", block) for place, block in enumerate(_blocks(content, name))]
             continue
-        if turn is not None:
+        made = list(_plain("system", _parts(content, name)) if role == "system" else _user(_blocks(content, name), name))
+        if made and turn is not None:  # a system text without a word does not end the turn
             found.append(_assistant(turn))
             turn = None
-        found += _plain("system", _parts(content, name)) if role == "system" else _user(_blocks(content, name), name)
+        found += made
     if turn is not None:
         found.append(_assistant(turn))
     if all(message["role"] == "system" for message in found):
