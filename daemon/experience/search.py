@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,9 +22,11 @@ from daemon.experience.search_file import (
 )
 from daemon.experience.search_text import TOKENIZER, Query
 
+_log = logging.getLogger(__name__)
 _STEP = 500
 _MOST_HITS = 20_000  # that are looked at, for one page
 _MOST_TAIL = 128  # newest records that the index has not reached, searched here
+_IGNORED_S = 10.0
 _SESSIONS_OF = """
 SELECT h.value, coalesce(i.session, t.session) FROM json_each(?) h LEFT JOIN inferences i ON i.sequence = h.value
 LEFT JOIN report_references f ON f.report = h.value LEFT JOIN inferences t ON t.sequence = f.target
@@ -42,6 +46,8 @@ class Search:
         self._database = database
         self._path = index_path(path)
         self._index: sqlite3.Connection | None = None
+        self._number = 0  # the file's
+        self._ignored_until = 0.0
 
     def close(self) -> None:
         if self._index is not None:
@@ -52,6 +58,15 @@ class Search:
         """Sessions with their newest hit, newest first, as (row, sequence of the hit). `before`: only those whose newest hit is older."""
         if not query.phrases or limit < 1:
             return []
+        try:
+            return self._sessions(query, scenario, limit, before)
+        except sqlite3.DatabaseError as error:
+            if self._index is None:
+                raise
+            self._ignore(error)
+            return self._sessions(query, scenario, limit, before)
+
+    def _sessions(self, query: Query, scenario: int | None, limit: int, before: int | None) -> list[tuple[int, int]]:
         expression = query.expression(None if scenario is None else scope_of(scenario))
         found: dict[int, int] = {}
         seen: set[int] = set()
@@ -87,17 +102,35 @@ class Search:
 
     def _floor(self, sequence: int) -> int:
         """From which message on a record's text is its own; for what is not indexed yet, about the last two messages."""
-        index = self._open()
-        row = None if index is None else index.execute("SELECT floor FROM documents WHERE sequence = ?", (sequence,)).fetchone()
+        row = None
+        if (index := self._open()) is not None:
+            try:
+                row = index.execute("SELECT floor FROM documents WHERE sequence = ?", (sequence,)).fetchone()
+            except sqlite3.DatabaseError as error:
+                self._ignore(error)
         if row is not None:
             return int(row[0])
         leaf = self._database.execute("SELECT prompt FROM inferences WHERE sequence = ?", (sequence,)).fetchone()
         return 0 if leaf is None or leaf[0] is None else int(leaf[0]) - 1
 
     def _open(self) -> sqlite3.Connection | None:
-        if self._index is None:
+        """The index, or None; anew where it was made anew: the old file may still be open here."""
+        try:
+            number = self._path.stat().st_ino
+        except FileNotFoundError:
+            number = 0
+        if number != self._number:
+            self.close()
+            self._number = number
+        if self._index is None and number and time.monotonic() > self._ignored_until:
             self._index = open_index_to_read(self._path)
         return self._index
+
+    def _ignore(self, error: sqlite3.DatabaseError) -> None:
+        """A damaged index: it is made again at the next start, and until then the newest records are searched."""
+        _log.warning("The search index cannot be read: %s. Start the daemon again.", error)
+        self.close()
+        self._ignored_until = time.monotonic() + _IGNORED_S
 
 
 def _matching(documents: Sequence[Document], expression: str) -> list[int]:

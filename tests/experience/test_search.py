@@ -183,8 +183,8 @@ def test_a_lost_or_damaged_index_is_made_again(filled: Store, reader: Reader) ->
         again = Store.open(filled.path)
         assert again.catch_up(10)
         again.close()
-        with _Open(filled.path) as fresh:
-            assert _found(fresh, "snake_case_names") == ["files"]
+        assert _found(reader, "snake_case_names") == ["files"]
+        assert reader.sessions("default", q="snake_case_names")[0].snippet
 
 
 def test_the_index_of_a_newer_database_is_not_taken_for_an_older_one(tmp_path: Path) -> None:
