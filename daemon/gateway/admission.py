@@ -9,7 +9,8 @@ from daemon.errors import ContextOverflow, NotFound, Unsupported
 from daemon.gateway.call import Call, base_name
 from daemon.records import JSON, JSONObject, Message
 
-_IN_THREAD_CHARACTERS = 64 << 10
+REDACT_IN_THREAD_CHARACTERS = 64 << 10
+WALK_IN_THREAD_CHARACTERS = 1 << 20  # a thread costs more than it takes to look at less
 _INNER_CHARACTERS = 32  # what an array or object weighs beside its texts
 _SEEN_OR_HEARD = frozenset({"image_url", "image", "input_image", "input_audio", "audio", "video", "video_url", "file", "input_file"})
 _LONGEST_TOKEN_CHARACTERS = 1024
@@ -87,9 +88,9 @@ def _overflow(least: int, model: ModelInfo, param: str) -> ContextOverflow:
     )
 
 
-def is_long(messages: Sequence[Message], request: JSONObject | None = None) -> bool:
-    """Whether walking through the messages and the other fields, to hash and to redact them, would hold up the event loop."""
-    left = _left(messages, _IN_THREAD_CHARACTERS)
+def is_long(messages: Sequence[Message], request: JSONObject | None = None, limit: int = REDACT_IN_THREAD_CHARACTERS) -> bool:
+    """Whether walking through the messages and the other fields would hold up the event loop; by default, to redact them."""
+    left = _left(messages, limit)
     return left < 0 or (request is not None and _left(request, left) < 0)
 
 

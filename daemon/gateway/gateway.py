@@ -16,7 +16,7 @@ from daemon.engine.base import Capability, Counted, Embedded, GenerateRequest, M
 from daemon.errors import Busy, Conflict, Unsupported
 from daemon.experience.grouping import SessionMatch, identify
 from daemon.failpoints import failpoint
-from daemon.gateway.admission import check_fits, check_length, check_model, check_supported, is_long
+from daemon.gateway.admission import WALK_IN_THREAD_CHARACTERS, check_fits, check_length, check_model, check_supported, is_long
 from daemon.gateway.body import Body
 from daemon.gateway.call import Call, Place, Sent
 from daemon.gateway.choices import Starter, said_of
@@ -50,7 +50,7 @@ class StoreRecorder(Recorder):
     async def record(self, inference: Inference) -> None:
         store = self._services.store
         inference = await without_secrets(inference, store.redaction, self._services.engine.current)
-        if is_long(inference.messages, inference.request):
+        if is_long(inference.messages, inference.request, WALK_IN_THREAD_CHARACTERS):
             future = await asyncio.to_thread(store.append, inference)
         else:
             future = store.append(inference)
@@ -100,7 +100,7 @@ class Gateway(Starter):
         scenario = await self._admit(call, request)
         explicit = identify(headers_of(request.scope), call.request)
         resolve = self._services.store.resolve_session
-        if is_long(call.messages, call.request):
+        if is_long(call.messages, call.request, WALK_IN_THREAD_CHARACTERS):
             match = await asyncio.to_thread(resolve, scenario, explicit, call.messages, call.request)
         else:
             match = resolve(scenario, explicit, call.messages, call.request)
@@ -195,7 +195,7 @@ class Gateway(Starter):
     async def _admit(self, call: Call, request: Request) -> str:
         """The request's scenario, once all that can be checked without the engine is."""
         check_model(call.model, self.model)
-        if is_long(call.messages):
+        if is_long(call.messages, limit=WALK_IN_THREAD_CHARACTERS):
             await asyncio.to_thread(self._check, call)
         else:
             self._check(call)
