@@ -158,7 +158,7 @@ class Rows:
 
     def _session(self, scenario: int, key: str, inference: Inference, sequence: int, release: int) -> Session:
         turn = inference.kind is TurnKind.TURN
-        counted = turn and inference.lineage.step is not Step.CHOICE
+        counted = turn and inference.lineage.step not in (Step.RETRY, Step.CHOICE)
         session = self._sessions.change(scenario, key, inference.created_at)
         if turn and not session.title:
             session.title = title_of(inference.messages)

@@ -44,7 +44,7 @@ class Session:
     new_asides: int = 0
 
     def count(self, sequence: int, at: float, release: int, *, turn: bool, aside: bool) -> None:
-        """One more record. A further choice of a turn is neither a turn nor an aside."""
+        """One more record. A turn's retries and further choices are neither turns nor asides."""
         self.last_sequence, self.updated_at = sequence, at
         self.new_turns += turn
         self.new_asides += aside

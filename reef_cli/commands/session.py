@@ -47,10 +47,12 @@ def session(
 
 def _heading(answer: JSONObject) -> str:
     facts = [output.printable(output.text(answer.get("id")))]
-    for name in ("turn", "aside", "report"):
-        value = answer.get(f"{name}s")
-        if isinstance(value, int) and (value or name == "turn"):
-            facts.append(f"{value} {name}{'' if value == 1 else 's'}")
+    rows = output.rows(answer, "turns")
+    turns = sum(row.get("kind") == "turn" and row.get("step") not in ("retry", "choice") for row in rows)
+    asides, reports = (answer.get(name) for name in ("asides", "reports"))
+    for value, name in ((turns, "turn"), (asides, "aside"), (reports, "report")):
+        if value or name == "turn":
+            facts.append(f"{output.text(value)} {name}{'' if value == 1 else 's'}")
     releases = answer.get("releases")
     if isinstance(releases, list) and releases:
         facts.append(", ".join(output.printable(output.text(item)) for item in releases))

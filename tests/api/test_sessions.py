@@ -41,6 +41,7 @@ async def test_each_turn_shows_what_it_adds_and_what_its_next_one_said(tmp_path:
         await ask(daemon, history)
         await ask(daemon, history)
         await ask(daemon, branched)
+        assert (await daemon.client.get(BASE)).json()["sessions"][0]["turns"] == 3, "the same request again is no turn more"
         turns = await shown(daemon, "mine")
         receipts = [turn["receipt"] for turn in turns]
         assert [turn["step"] for turn in turns] == ["begin", "continue", "retry", "branch"]
@@ -82,7 +83,7 @@ async def test_one_conversation_over_all_three_wires_is_one_session(tmp_path: Pa
         fourth = await daemon.client.post("/v1/chat/completions", json={"model": "scripted", "messages": history})
         assert third.status_code == fourth.status_code == 200, third.text + fourth.text
         sessions = (await daemon.client.get(BASE)).json()["sessions"]
-        assert [session["turns"] for session in sessions] == [4], json.dumps(sessions)
+        assert [session["turns"] for session in sessions] == [2], json.dumps(sessions)
         turns = await shown(daemon, sessions[0]["id"])
         assert [turn["step"] for turn in turns] == ["begin", "continue", "retry", "retry"]
         assert {turn["wire"] for turn in turns} == {"responses", "messages", "chat"}

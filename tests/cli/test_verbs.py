@@ -139,7 +139,7 @@ def test_a_session_is_shown_turn_by_turn_without_repeating(reef, daemon: StandIn
     ]
     daemon.answer("GET /reef/scenarios/default/sessions/ses_1", {"id": "ses_1", "turns": turns, "asides": 0, "releases": ["r1", "r2"]})
     out = reef("session", "ses_1").out
-    assert out.splitlines()[0] == "ses_1 · r1, r2"
+    assert out.splitlines()[0] == "ses_1 · 2 turns · r1, r2"
     assert out.count("  one") == 1
     assert out.count("  uno") == 1
     assert "  two" in out
