@@ -36,6 +36,7 @@ from daemon.serving.serving import HEAD, Lease
 MAX_IN_FLIGHT = 256
 """Live requests that are answered at once, those included that wait for the engine, whose own queue is shorter."""
 _TAG = "x-reef-tag-"
+_PARENT = "x-parent-session-id"
 _MAX_TAG_CHARACTERS = 256
 _PINNABLE = 20
 
@@ -285,8 +286,13 @@ def scenario_of(request: Request) -> str:
 
 
 def _tags(request: Request) -> dict[str, str]:
-    return {
+    """What the client says beside the request; a subagent's session names the one that it works for."""
+    headers = headers_of(request.scope)
+    tags = {
         name.removeprefix(_TAG): value[:_MAX_TAG_CHARACTERS]
-        for name, value in headers_of(request.scope).items()
+        for name, value in headers.items()
         if name.startswith(_TAG) and name != f"{_TAG}session"
     }
+    if parent := headers.get(_PARENT):
+        tags.setdefault("parent-session", parent[:_MAX_TAG_CHARACTERS])
+    return tags

@@ -54,6 +54,14 @@ async def test_each_turn_shows_what_it_adds_and_what_its_next_one_said(tmp_path:
         assert [turn["messages"] for turn in await shown(daemon, "mine", "?messages=all")][1] == history
 
 
+async def test_a_subagents_session_names_the_one_that_it_works_for(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        headers = {"x-session-id": "child", "x-parent-session-id": "main", "x-reef-tag-client": "opencode"}
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "find it"}]}
+        await daemon.client.post("/v1/chat/completions", json=body, headers=headers)
+        assert [turn["tags"] for turn in await shown(daemon, "child")] == [{"client": "opencode", "parent-session": "main"}]
+
+
 async def test_three_choices_are_one_turn_with_three_replies(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         answer = await ask(daemon, [{"role": "user", "content": "hello"}], n=3)
