@@ -67,6 +67,6 @@ async def test_requests_made_from_it_get_answers_that_it_describes(tmp_path: Pat
         session = daemon.services.reader.inference(turn).session
         token = daemon.client.headers["authorization"].removeprefix("Bearer ")
         places = {**PLACES, "record": turn, "session": session}
-        sent, seen = await asyncio.to_thread(attack, daemon.url, token, places, examples=2, number=1, skip=lambda method, path: False)
-        assert sent > 150 and {200, 400, 403} <= seen
+        sent, seen = await asyncio.to_thread(attack, daemon.url, token, places, examples=1, number=1, skip=lambda method, path: False)
+        assert sent > 100 and {200, 400, 403} <= seen
         assert (await daemon.chat("still there")).status_code == 200
