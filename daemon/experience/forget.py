@@ -1,7 +1,7 @@
 """Erasing a session or a record: its rows, the texts that nothing else holds, its token ids, the reports on it, its places in the index.
 
-What other sessions hold too (a system text, a common first message) stays. The freed pages are overwritten, the write-ahead log is
-emptied, and a database of moderate size is rewritten, so that the bytes are gone from the files as well.
+What other sessions hold too (a system text, a common first message) stays. Freed pages are overwritten and the write-ahead log is
+emptied, so that the bytes are gone from the files as well.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from daemon.records import JSON
 
 SHORTEST_TEXT = 24
 """A shorter text ("yes", "run the tests") says nothing of its session and is not looked for elsewhere."""
-REWRITTEN_BYTES = 256 << 20
-"""A database up to this size is rewritten after something was forgotten; that takes a second or two for 100 MB."""
+REWRITTEN_BYTES = 32 << 20
+"""A database up to this size is rewritten after something was removed, so that its file shrinks; those who write wait for that, up to
+about a second. A larger one keeps its freed pages, overwritten, and uses them again."""
 _STEP = 500
 _TELLING = ("note", "task", "answer", "candidate", "selected", "failed")  # events of runs that may quote
 _TRIES = 3
