@@ -99,7 +99,7 @@ class _Held:
 
 def _parse(data: bytes) -> JSON:
     """Strict JSON; errors name the place. Millions of values would be read in one go, and hold up everybody else for seconds."""
-    if data.count(b"[") + data.count(b"{") > _MAX_BRACKETS or data.count(b",") > _MAX_COMMAS:
+    if len(data) > _MAX_BRACKETS and (data.count(b"[") + data.count(b"{") > _MAX_BRACKETS or data.count(b",") > _MAX_COMMAS):
         raise BadRequest("The body holds more arrays, objects and values than any request needs.", "Send less at a time.")
     try:
         return json_text.parse(data)

@@ -98,10 +98,11 @@ class Gateway(Starter):
             Conflict: the scenario stands on another release than the one that the request binds it to.
         """
         failpoint("admission.request-read")
-        scenario = await self._admit(call, request)
+        long = is_long(call.messages, call.request, WALK_IN_THREAD_CHARACTERS)
+        scenario = await self._admit(call, request, long=long)
         explicit = identify(headers_of(request.scope), call.request)
         resolve = self._services.store.resolve_session
-        if is_long(call.messages, call.request, WALK_IN_THREAD_CHARACTERS):
+        if long:
             match = await asyncio.to_thread(resolve, scenario, explicit, call.messages, call.request)
         else:
             match = resolve(scenario, explicit, call.messages, call.request)
@@ -115,7 +116,7 @@ class Gateway(Starter):
         """
         scenario = ""
         for call in calls:
-            scenario = await self._admit(call, request)
+            scenario = await self._admit(call, request, long=False)
         session = identify(headers_of(request.scope), calls[0].request) or time.strftime("completions-%Y%m%d-%H", time.gmtime())
         return Place(scenario, SessionMatch(session, False, kind=TurnKind.ASIDE), _tags(request))
 
@@ -193,10 +194,10 @@ class Gateway(Starter):
         chain, base = await asyncio.to_thread(self._services.repository.chain, scenario, _PINNABLE), base_facts(model)
         return [model.id, *(f"{model.id}@{release.id}" for release in chain if release.manifest.base.same_weights(base))]
 
-    async def _admit(self, call: Call, request: Request) -> str:
+    async def _admit(self, call: Call, request: Request, *, long: bool) -> str:
         """The request's scenario, once all that can be checked without the engine is."""
         check_model(call.model, self.model)
-        if is_long(call.messages, limit=WALK_IN_THREAD_CHARACTERS):
+        if long:
             await asyncio.to_thread(self._check, call)
         else:
             self._check(call)
