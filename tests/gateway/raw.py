@@ -67,3 +67,14 @@ def bodies(data: bytes) -> list[bytes]:
 def statuses(data: bytes) -> list[int]:
     """Of all answers in `data`."""
     return [int(line.split(b" ")[1]) for line in data.split(b"\r\n") if line.startswith(b"HTTP/1.")]
+
+
+async def serves(daemon: Running) -> None:
+    """Others are served as before."""
+    assert (await daemon.chat("are you well")).json()["choices"][0]["message"]["content"] == "echo: are you well"
+
+
+async def is_well(daemon: Running) -> None:
+    """As before, and nothing is left behind."""
+    await serves(daemon)
+    assert daemon.services.serving.activity.in_flight == 0
