@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def sessions(
-    query: Annotated[str, typer.Option("--search", "-q", metavar="WORDS", help="Only those with these words or \"phrases\".")] = "",
+    query: Annotated[str, typer.Option("--search", "-q", metavar="WORDS", help='Only those with these words or "phrases".')] = "",
     limit: Limit = 20,
     scenario: Scenario = "default",
     as_json: AsJSON = False,
