@@ -57,6 +57,7 @@ class _Known(Generic[V]):
 
 
 _known = _Known[bytes]()
+_chained = _Known[bytes]()  # by what is before them too
 _calls = _Known[int]()
 
 
@@ -74,8 +75,13 @@ def conversation_keys(messages: Iterable[Message], parent: bytes = ROOT) -> list
     """One key a message; each includes all before it, so equal keys mean equal conversations up to there."""
     keys = []
     for message in messages:
-        parent = digest(parent, message_key(message))
-        keys.append(parent)
+        name = hash((parent, fingerprint(message)))
+        key = _chained.get(name)
+        if key is None:
+            key = digest(parent, message_key(message))
+            _chained.put(name, key)
+        keys.append(key)
+        parent = key
     return keys
 
 
