@@ -114,13 +114,13 @@ class Forest:
         """The content hash of a value that is kept as a blob, for `blob_row`; None: it is small, and its owner keeps it."""
         if not isinstance(value, dict | list | str) or (isinstance(value, str) and len(value) * 4 <= LARGE_BYTES):
             return None
-        seen = fingerprint(value)
+        body = encode(value)  # quicker than the fingerprint of what is as nested as a list of tools
+        if len(body) <= LARGE_BYTES:
+            return None
+        seen = hash(body)
         content = self._values.get(seen)
         if content is not None and content in self._blobs:
             return content
-        body = encode(value)
-        if len(body) <= LARGE_BYTES:
-            return None
         content = self._values[seen] = digest(body)
         self._pending.blobs[content] = body
         return content
