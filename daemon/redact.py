@@ -66,7 +66,7 @@ def redact(inference: Inference, redactor: Redactor = BUILT_IN, found: list[Secr
     if inference.effective_messages is not None:
         effective, in_effective = redactor.messages(inference.effective_messages, found)
     reply, in_reply = redactor.object(inference.reply, found)
-    request, in_request = redactor.object(inference.request, found)
+    request, in_request = redactor.fields(inference.request, found)
     tags, in_tags = redact_tags(inference.tags, redactor, found)
     error, in_error = redactor.text(inference.error, found)
     note, in_note = redactor.text(inference.note, found)

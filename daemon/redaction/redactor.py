@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import orjson
+
 from daemon.fingerprint import fingerprint
 from daemon.records import JSON, JSONObject, Message
 from daemon.redaction.rules import RULES, RUN_CHARACTERS, Rule
@@ -48,6 +50,16 @@ class _Seen:
             self._hashes[key] = None
             if len(self._hashes) > _SEEN:
                 self._hashes.popitem(last=False)
+
+
+def _mark(item: JSON) -> int | None:
+    """Quicker than the fingerprint of what is as nested as a list of tools; None: not worth it, or not to be had."""
+    if not isinstance(item, list | dict):
+        return None
+    try:
+        return hash(orjson.dumps(item))
+    except TypeError:  # what orjson refuses: lone surrogates, large integers
+        return None
 
 
 class Redactor:
@@ -93,6 +105,21 @@ class Redactor:
         fields = {name: self.json(item, found) for name, item in value.items()}
         count = sum(number for _, number in fields.values())
         return ({name: item for name, (item, _) in fields.items()}, count) if count else (value, 0)
+
+    def fields(self, value: JSONObject, found: list[Secret] | None = None) -> tuple[JSONObject, int]:
+        """The same as `object`, for a request's fields: a list of tools comes back with every turn, and is known by its bytes."""
+        kept: JSONObject = {}
+        count = 0
+        for name, item in value.items():
+            known = _mark(item)
+            if known is not None and known in self._clean:
+                kept[name] = item
+                continue
+            kept[name], number = self.json(item, found)
+            if known is not None and not number:
+                self._clean.add(known)
+            count += number
+        return (kept, count) if count else (value, 0)
 
     def messages(self, messages: Sequence[Message], found: list[Secret] | None = None) -> tuple[tuple[Message, ...], int]:
         """Messages without secrets, tool arguments and reasoning included, and how many spans were replaced."""

@@ -281,3 +281,13 @@ def test_whatever_a_client_sends_comes_back_exactly(
         sequence = store.append(record).result(10)
         expected = replace(record, sequence=sequence, effective_messages=record.effective_messages or None)
         assert reader.inference(record.id) == expected
+
+
+def test_a_secret_among_the_tools_is_hidden_each_time(store: Store, reader: Reader) -> None:
+    secret = "ghp_0123456789abcdefghij0123456789abcdef"
+    for hidden, word in enumerate(["none", secret, secret, "none"]):
+        record = inference([user(f"q{hidden}")], request={"tools": [{"name": "push", "description": f"with {word}"}]})
+        store.append(record).result(10)
+        stored = reader.inference(record.id)
+        assert secret not in str(stored.request)
+        assert bool(stored.redactions) == (word == secret)
