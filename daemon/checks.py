@@ -7,7 +7,7 @@ import json
 from daemon.errors import NotFound
 from daemon.experience.check import check, check_search, logged_releases
 from daemon.experience.reader import Reader
-from daemon.experience.search_file import index_path
+from daemon.experience.search.file import index_path
 from daemon.paths import Home
 from daemon.versions.fsck import LogFacts, Problem, Severity, fsck
 from daemon.versions.repository import Repository

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from daemon.errors import StorageError
 from daemon.evolution.publish import engine_settings
-from daemon.experience import forget
-from daemon.experience.forget import Doomed
+from daemon.experience.removal import forget
+from daemon.experience.removal.forget import Doomed
 from daemon.failpoints import failpoint
 from daemon.harness_tree import HarnessTree
 from daemon.services import Services

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from daemon import logs
 from daemon.app import build_app
 from daemon.backup.restore import finish as finish_restore
 from daemon.engine.factory import make_engine
@@ -24,6 +23,7 @@ from daemon.gateway.gateway import Gateway
 from daemon.gateway.security import Names
 from daemon.instance import Instance
 from daemon.listener import Server, bind, make_server, raise_file_limit
+from daemon.observing import logs
 from daemon.paths import Home
 from daemon.retention import keep_forever
 from daemon.services import Services

@@ -7,9 +7,9 @@ import logging
 import time
 
 from daemon.errors import ReefError
-from daemon.experience import forget
-from daemon.experience.retention import Limits, Removed, keep_within
-from daemon.experience.sweeping import was_erasing
+from daemon.experience.removal import forget
+from daemon.experience.removal.retention import Limits, Removed, keep_within
+from daemon.experience.removal.sweeping import was_erasing
 from daemon.harness_tree import SERVING_HINTS_PATH
 from daemon.services import Services
 from daemon.serving_hints import ServingHints

@@ -14,7 +14,7 @@ from daemon.experience.operations import OperationLog
 from daemon.experience.reader import Reader
 from daemon.experience.runs import RunStore
 from daemon.experience.store import Store
-from daemon.measures import RequestMeasures
+from daemon.observing.measures import RequestMeasures
 from daemon.paths import Home
 from daemon.serving.releases import RepositoryReleases
 from daemon.serving.scenarios import Scenarios

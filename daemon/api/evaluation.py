@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from daemon.api.views import tokens_view
 from daemon.engine.base import Priority
 from daemon.errors import BadRequest, Forbidden
-from daemon.experience.grouping import SessionMatch
+from daemon.experience.sessions.grouping import SessionMatch
 from daemon.gateway.admission import check_fits, check_supported
 from daemon.gateway.answering import answer
 from daemon.gateway.body import read_json
@@ -31,10 +31,10 @@ from daemon.gateway.steps import Steps
 from daemon.gateway.wires.chat import check_message, engine_messages, parse
 from daemon.gateway.wires.fields import array, bad, boolean, required_text, text
 from daemon.gateway.wires.form import MakeForm
-from daemon.gateway.wires.messages import check_last
-from daemon.gateway.wires.messages import parse as parse_messages
-from daemon.gateway.wires.responses import check_choice
-from daemon.gateway.wires.responses import parse as parse_responses
+from daemon.gateway.wires.messages.request import check_last
+from daemon.gateway.wires.messages.request import parse as parse_messages
+from daemon.gateway.wires.responses.request import check_choice
+from daemon.gateway.wires.responses.request import parse as parse_responses
 from daemon.gateway.wires.tool_fields import parse_tools
 from daemon.records import Inference, JSONObject
 from daemon.services import Services

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from daemon.api.common import known_scenario
 from daemon.errors import BadRequest, NotFound
-from daemon.experience.session_feedback import replies_of
+from daemon.experience.sessions.feedback import replies_of
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.wires.fields import an_object, bad, text, texts

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from daemon.api.runs import run_view
 from daemon.engine.base import CacheStats
-from daemon.experience.retention import read_removed
+from daemon.experience.removal.retention import read_removed
 from daemon.experience.runs import RunStatus
 from daemon.gateway.errors import json_response
 from daemon.paths import Home

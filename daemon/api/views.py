@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from daemon.experience.reader import ImportedRecord
-from daemon.experience.session_list import SessionSummary
-from daemon.experience.sessions import SessionTurn
+from daemon.experience.sessions.listing import SessionSummary
+from daemon.experience.sessions.turns import SessionTurn
 from daemon.records import JSON, Inference, JSONObject, Report
 from daemon.versions.release import Release
 

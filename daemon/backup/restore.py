@@ -20,7 +20,7 @@ from pathlib import Path
 from daemon.backup.archive import DATABASE, BackupManifest, Member, Tell, verify
 from daemon.errors import Conflict, DataError, NotFound, StorageError
 from daemon.experience.schema import MIGRATIONS
-from daemon.experience.search_file import index_path
+from daemon.experience.search.file import index_path
 from daemon.failpoints import failpoint
 from daemon.files import fsync_folder, write_atomic
 from daemon.instance import Instance

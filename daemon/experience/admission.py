@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from daemon.errors import Conflict
-from daemon.experience.indexer import Indexer
 from daemon.experience.loading import Loader
 from daemon.experience.rows import Rows, clean
+from daemon.experience.search.indexer import Indexer
 from daemon.experience.writer import Items
 from daemon.records import Inference, Lineage
-from daemon.redact import RedactionRule
+from daemon.redaction.redact import RedactionRule
 
 
 class Admission(Items[Inference]):

@@ -12,8 +12,8 @@ from daemon.experience.loading import STEPS
 from daemon.experience.packing import digest, object_from_json, unpack, unpack_trace
 from daemon.experience.reader import Reader
 from daemon.experience.schema import MIGRATIONS
-from daemon.experience.search_file import index_path, open_index_to_read
-from daemon.experience.tallies import WRONG
+from daemon.experience.search.file import index_path, open_index_to_read
+from daemon.experience.sessions.tallies import WRONG
 from daemon.records import Step
 
 _MESSAGES = """

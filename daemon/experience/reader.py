@@ -13,8 +13,8 @@ from daemon.experience.database import open_reader, storage_errors
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, unpack
 from daemon.experience.rows import clean
-from daemon.experience.session_list import SessionList, SessionSummary
-from daemon.experience.sessions import SessionTurn, linked, turns_of
+from daemon.experience.sessions.listing import SessionList, SessionSummary
+from daemon.experience.sessions.turns import SessionTurn, linked, turns_of
 from daemon.records import Inference, JSONObject, Report
 
 

@@ -9,13 +9,13 @@ from functools import lru_cache
 
 from daemon.errors import Conflict
 from daemon.experience.forest import Forest, Node
-from daemon.experience.keys import conversation_keys, reply_key, text_of
 from daemon.experience.loading import STEPS, Loader
 from daemon.experience.packing import pack, pack_trace, to_json
-from daemon.experience.signals import observe
+from daemon.experience.sessions.keys import conversation_keys, reply_key, text_of
+from daemon.experience.sessions.signals import observe
+from daemon.experience.sessions.tallies import Session, Sessions
+from daemon.experience.sessions.user_words import own_words
 from daemon.experience.statements import Value, insert, select
-from daemon.experience.tallies import Session, Sessions
-from daemon.experience.user_words import own_words
 from daemon.records import JSON, Inference, JSONObject, Message, Sampling, Step, TurnKind
 
 _TITLE_CHARACTERS = 120

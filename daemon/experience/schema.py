@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from sqlite_utils import Database
 
-from daemon.experience.tallies import RECOUNT
+from daemon.experience.sessions.tallies import RECOUNT
 
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

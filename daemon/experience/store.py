@@ -19,19 +19,19 @@ from typing import TypeVar
 from daemon.errors import BadRequest, Conflict, NotFound
 from daemon.experience.admission import Admission
 from daemon.experience.database import mark, open_writer, say_nothing, storage_errors
-from daemon.experience.grouping import SessionMatch
-from daemon.experience.indexer import Indexer
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, pack, to_json, unpack
-from daemon.experience.placing import Placer, Recall
 from daemon.experience.reader import ImportedRecord
 from daemon.experience.rows import Rows, clean
-from daemon.experience.session_index import SessionIndex
-from daemon.experience.tallies import count_report
+from daemon.experience.search.indexer import Indexer
+from daemon.experience.sessions.grouping import SessionMatch
+from daemon.experience.sessions.memory import SessionIndex
+from daemon.experience.sessions.placing import Placer, Recall
+from daemon.experience.sessions.tallies import count_report
 from daemon.experience.writer import Writer
-from daemon.measures import CommitMeasures
+from daemon.observing.measures import CommitMeasures
 from daemon.records import Inference, JSONObject, Lineage, Message, Report, TurnKind
-from daemon.redact import RedactionRule, redact_report
+from daemon.redaction.redact import RedactionRule, redact_report
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from daemon.experience.instructions import Instruction, instructions
 from daemon.experience.operations import Served, read_lora_history
 from daemon.experience.reader import Reader
 from daemon.experience.runs import MAX_ATTEMPTS
-from daemon.experience.sessions import SessionTurn, linked, turns_of
-from daemon.experience.signals import signals_of
+from daemon.experience.sessions.signals import signals_of
+from daemon.experience.sessions.turns import SessionTurn, linked, turns_of
 from daemon.records import Inference, Message, Report, Status, Step
 
 _LIMIT = 1000

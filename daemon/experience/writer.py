@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from daemon import request_facts
 from daemon.errors import ReefError, StorageError
 from daemon.experience.database import map_error
 from daemon.failpoints import failpoint
-from daemon.measures import CommitMeasures
+from daemon.observing import request_facts
+from daemon.observing.measures import CommitMeasures
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741 -- what is written many at a time

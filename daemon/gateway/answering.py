@@ -16,8 +16,8 @@ from daemon.gateway.passing import with_receipt
 from daemon.gateway.sse import KEEP_ALIVE_S, EventStream, Frames, unless_hung_up
 from daemon.gateway.steps import Done, Failed, Frame, Piece, Reading, Step
 from daemon.gateway.wires.form import MakeForm, ReplyForm
+from daemon.observing.request_facts import note_error
 from daemon.records import Inference, JSONObject, Usage
-from daemon.request_facts import note_error
 from daemon.serving.snapshot import Snapshot
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from daemon.experience.grouping import SessionMatch
+from daemon.experience.sessions.grouping import SessionMatch
 from daemon.records import JSON, JSONObject, Lineage, Message, Sampling, Step, TurnKind, new_id
 
 SEED_LIMIT = (1 << 63) - 1

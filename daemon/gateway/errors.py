@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, NotFound, ReefError
+from daemon.observing.request_facts import note_error, request_id
 from daemon.records import JSONObject
-from daemon.request_facts import note_error, request_id
 
 _log = logging.getLogger("reef.http")
 _ROUTES = (

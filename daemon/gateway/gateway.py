@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from daemon.engine.base import Capability, Counted, Embedded, GenerateRequest, ModelInfo, Priority
 from daemon.errors import Busy, Conflict, Unsupported
-from daemon.experience.grouping import SessionMatch, identify
+from daemon.experience.sessions.grouping import SessionMatch, identify
 from daemon.failpoints import failpoint
 from daemon.gateway.admission import WALK_IN_THREAD_CHARACTERS, check_fits, check_length, check_model, check_supported, is_long
 from daemon.gateway.body import Body
@@ -27,8 +27,8 @@ from daemon.gateway.passing import passed_on
 from daemon.gateway.secrets import without_secrets
 from daemon.gateway.steps import Steps
 from daemon.gateway.wires.chat import engine_messages
+from daemon.observing.request_facts import note_record
 from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, TurnKind
-from daemon.request_facts import note_record
 from daemon.services import Services
 from daemon.serving.releases import base_facts
 from daemon.serving.serving import HEAD, Lease

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from daemon import request_facts
 from daemon.failpoints import failpoint
-from daemon.measures import RequestMeasures
+from daemon.observing import request_facts
+from daemon.observing.measures import RequestMeasures
+from daemon.observing.request_facts import RequestFacts
 from daemon.records import JSONObject, new_id
-from daemon.request_facts import RequestFacts
 
 _log = logging.getLogger("reef.access")
 _HEADER = b"x-request-id"

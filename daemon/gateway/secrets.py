@@ -10,7 +10,7 @@ from daemon.engine.base import Engine
 from daemon.errors import ReefError
 from daemon.gateway.admission import is_long
 from daemon.records import Inference, TokenTrace
-from daemon.redact import RedactionRule
+from daemon.redaction.redact import RedactionRule
 from daemon.redaction.redactor import Secret
 from daemon.redaction.tokens import Spelling, masked_trace
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daemon.config import Config, RedactConfig
-from daemon.redact import BUILT_IN, RedactionRule
+from daemon.redaction.redact import BUILT_IN, RedactionRule
 from daemon.redaction.redactor import Redactor
 from daemon.redaction.user_patterns import rules_of
 

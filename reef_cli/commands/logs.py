@@ -122,7 +122,7 @@ def _follow(path: Path, end: int, wanted: _Wanted, *, json_output: bool) -> int:
 
 
 def _show(line: bytes, *, json_output: bool) -> None:
-    from daemon.log_lines import render
+    from daemon.observing.log_lines import render
 
     entry = None if json_output else _entry(line)
     text = line.decode("utf-8", "replace") if entry is None else render(entry, paint)

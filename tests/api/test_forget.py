@@ -13,7 +13,7 @@ import pytest
 
 from daemon.checks import run_fsck
 from daemon.errors import StorageError
-from daemon.experience import forget
+from daemon.experience.removal import forget
 from daemon.harness_tree import HarnessTree
 from daemon.serving_hints import Demonstration, ServingHints
 from daemon.versions.manifest import Operation

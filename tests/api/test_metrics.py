@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from daemon.api.prometheus import family, histograms
-from daemon.measures import Histogram
+from daemon.observing.measures import Histogram
 from tests.daemon.running import running
 from tests.engine.fake import ScriptedEngine
 

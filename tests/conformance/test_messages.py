@@ -14,7 +14,7 @@ from daemon.conformance.outcome import Verdict
 from daemon.conformance.suite import Result, run
 from daemon.conformance.target import Target
 from daemon.engine.base import Delta
-from daemon.gateway.wires.messages import Thinking
+from daemon.gateway.wires.messages.request import Thinking
 from daemon.records import JSONObject
 from tests.gateway.test_messages_reply import data_of, written
 

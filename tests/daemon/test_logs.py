@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from daemon import logs, request_facts
 from daemon.errors import StorageError
 from daemon.experience.store import Store
-from daemon.log_lines import plain, render
+from daemon.observing import logs, request_facts
+from daemon.observing.log_lines import plain, render
+from daemon.observing.request_facts import RequestFacts
 from daemon.paths import Home
-from daemon.request_facts import RequestFacts
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.engine.base import GenerateRequest
-from daemon.engine.upstream.messages_reply import MessagesReader
-from daemon.engine.upstream.messages_request import DEFAULT_MAX_TOKENS, body_of
+from daemon.engine.upstream.messages.reply import MessagesReader
+from daemon.engine.upstream.messages.request import DEFAULT_MAX_TOKENS, body_of
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, ReefError, Unsupported
-from daemon.gateway.wires.messages import parse
+from daemon.gateway.wires.messages.request import parse
 from daemon.records import JSONObject, Message, Sampling
 from tests.engine.examples import PERSON, PERSON_FORMAT, WEATHER
 

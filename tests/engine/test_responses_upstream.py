@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.engine.base import Delta, Finished, GenerateRequest
-from daemon.engine.upstream.responses_reply import ResponsesReader
-from daemon.engine.upstream.responses_request import body_of
+from daemon.engine.upstream.responses.reply import ResponsesReader
+from daemon.engine.upstream.responses.request import body_of
 from daemon.errors import ContextOverflow, EngineError, ReefError
 from daemon.gateway.reply import ReplyBuilder
-from daemon.gateway.wires.responses import parse
+from daemon.gateway.wires.responses.request import parse
 from daemon.records import JSON, JSONObject, Message, Sampling, Usage
 from tests.engine.examples import PERSON, WEATHER
 from tests.gateway.test_responses_reply import played, replies

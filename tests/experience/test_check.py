@@ -10,7 +10,7 @@ import pytest
 from daemon.experience.check import check, check_search, logged_releases
 from daemon.experience.operations import OperationLog
 from daemon.experience.reader import Reader
-from daemon.experience.search_file import index_path
+from daemon.experience.search.file import index_path
 from daemon.experience.store import Store
 from daemon.records import JSONObject, TokenTrace
 from tests.experience.make import inference, report, system, user

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.errors import NotFound
-from daemon.experience import forget
 from daemon.experience.check import check
 from daemon.experience.reader import Reader
-from daemon.experience.search_file import index_path
+from daemon.experience.removal import forget
+from daemon.experience.search.file import index_path
 from daemon.experience.store import Store
 from daemon.records import Inference, Message, Report, TokenTrace
 from tests.experience.make import assistant, inference, report, system, user

@@ -10,10 +10,10 @@ from typing import cast
 
 import pytest
 
-from daemon.experience.grouping import SessionMatch, identify
-from daemon.experience.placing import Placer, Recall
 from daemon.experience.reader import Reader
-from daemon.experience.session_index import SessionIndex
+from daemon.experience.sessions.grouping import SessionMatch, identify
+from daemon.experience.sessions.memory import SessionIndex
+from daemon.experience.sessions.placing import Placer, Recall
 from daemon.experience.store import Store
 from daemon.gateway.wires import chat, messages, responses
 from daemon.records import JSONObject, Message, Status, Step, TurnKind

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from daemon.config_load import load
 from daemon.errors import ConfigError
-from daemon.experience.keys import message_key
 from daemon.experience.reader import Reader
+from daemon.experience.sessions.keys import message_key
 from daemon.experience.store import Store
 from daemon.paths import Home
 from daemon.records import Message, TokenTrace
-from daemon.redact import RedactionRule, redact, redact_json, redact_text
+from daemon.redaction.redact import RedactionRule, redact, redact_json, redact_text
 from daemon.redaction.redactor import Redactor
 from daemon.redaction.settings import redaction_of
 from daemon.redaction.user_patterns import rules_of

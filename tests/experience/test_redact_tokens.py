@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from daemon.engine.base import Capability
 from daemon.gateway.secrets import without_secrets
 from daemon.records import Message, TokenTrace
-from daemon.redact import RedactionRule
+from daemon.redaction.redact import RedactionRule
 from daemon.redaction.redactor import Redactor, Secret
 from daemon.redaction.tokens import Spelling, masked_trace
 from tests.daemon.running import running

@@ -11,7 +11,7 @@ import pytest
 
 from daemon.experience.check import check
 from daemon.experience.reader import Reader
-from daemon.experience.retention import Limits, Removed, keep_within, read_removed, used_bytes
+from daemon.experience.removal.retention import Limits, Removed, keep_within, read_removed, used_bytes
 from daemon.experience.runs import RunStore
 from daemon.experience.store import Store
 from daemon.harness_tree import HarnessTree

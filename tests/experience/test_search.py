@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.experience.reader import Reader
-from daemon.experience.search_file import index_path
-from daemon.experience.search_text import Query
+from daemon.experience.search.file import index_path
+from daemon.experience.search.text import Query
 from daemon.experience.store import Store
 from daemon.records import Message, TurnKind
 from tests.experience.make import assistant, inference, report, system, user

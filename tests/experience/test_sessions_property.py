@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.experience.placing import Placer, Recall
 from daemon.experience.reader import Reader
-from daemon.experience.session_index import SessionIndex
-from daemon.experience.sessions import linked
+from daemon.experience.sessions.memory import SessionIndex
+from daemon.experience.sessions.placing import Placer, Recall
+from daemon.experience.sessions.turns import linked
 from daemon.experience.store import Store
 from daemon.records import Inference, JSONObject, Lineage, Message, Step, TurnKind
 from tests.experience.make import assistant, inference, system, user

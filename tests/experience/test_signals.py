@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from daemon.experience.reader import Reader
-from daemon.experience.signals import observe
+from daemon.experience.sessions.signals import observe
+from daemon.experience.sessions.tool_results import exit_code, is_test_command, last_tests, outcomes
+from daemon.experience.sessions.user_words import edits, mark, objects, own_words, restates, thanks
 from daemon.experience.store import Store
 from daemon.experience.stream import ExperienceStream
-from daemon.experience.tool_results import exit_code, is_test_command, last_tests, outcomes
-from daemon.experience.user_words import edits, mark, objects, own_words, restates, thanks
 from daemon.records import Message, Status
 from tests.experience.make import assistant, inference, report, user
 

@@ -18,7 +18,7 @@ from daemon.experience.check import check
 from daemon.experience.reader import Reader
 from daemon.experience.store import Store
 from daemon.records import Inference, TokenTrace
-from daemon.redact import RedactionRule
+from daemon.redaction.redact import RedactionRule
 from tests.experience.make import assistant, inference, report, user
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.errors import ReefError
-from daemon.gateway.wires.messages import parse, thinking_of
-from daemon.gateway.wires.thinking import carried_in, signature_of
+from daemon.gateway.wires.messages.request import parse, thinking_of
+from daemon.gateway.wires.messages.thinking import carried_in, signature_of
 from daemon.records import Message
 
 KINDS = ["text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking", "search_result", "tool_reference", "odd"]

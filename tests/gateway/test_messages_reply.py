@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from daemon.engine.base import Delta, Finished
-from daemon.engine.upstream.messages_reply import MessagesReader
+from daemon.engine.upstream.messages.reply import MessagesReader
 from daemon.gateway.reply import ReplyBuilder
 from daemon.gateway.steps import Done, Piece
-from daemon.gateway.wires.messages import Thinking
-from daemon.gateway.wires.messages_reply import MessagesReply
+from daemon.gateway.wires.messages.reply import MessagesReply
+from daemon.gateway.wires.messages.request import Thinking
 from daemon.records import Inference, JSONObject, Usage
 from tests.experience.make import inference
 

@@ -14,9 +14,9 @@ import pytest
 
 from daemon.errors import EngineError
 from daemon.gateway.observing import Observing
-from daemon.log_lines import plain, render
-from daemon.logs import _entry
-from daemon.measures import RequestMeasures
+from daemon.observing.log_lines import plain, render
+from daemon.observing.logs import _entry
+from daemon.observing.measures import RequestMeasures
 from daemon.records import JSONObject
 from tests.daemon.running import running, until
 from tests.engine.fake import ScriptedEngine

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from daemon.errors import BadRequest
 from daemon.gateway.steps import Piece
-from daemon.gateway.wires.responses import Wanted, check_choice, parse, wanted_of
-from daemon.gateway.wires.responses_output import Output
+from daemon.gateway.wires.responses.output import Output
+from daemon.gateway.wires.responses.request import Wanted, check_choice, parse, wanted_of
 from daemon.records import JSON, JSONObject, Message
 
 WEATHER: JSONObject = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": True}

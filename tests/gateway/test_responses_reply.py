@@ -16,7 +16,7 @@ from daemon.engine.base import Delta
 from daemon.errors import ContextOverflow, EngineError
 from daemon.gateway.reply import ReplyBuilder
 from daemon.gateway.steps import Done, Piece
-from daemon.gateway.wires.responses_reply import ResponsesReply
+from daemon.gateway.wires.responses.reply import ResponsesReply
 from daemon.records import JSON, Inference, JSONObject, Message, Usage
 
 RECORD = "rec_06h2kw7kzwvxh6t6c50y14ra"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from daemon.engine.base import Embedded
-from daemon.engine.upstream.chat_reply import whole
+from daemon.engine.upstream.chat.reply import whole
 from daemon.errors import EngineError
 from daemon.records import JSON
 

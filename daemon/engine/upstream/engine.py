@@ -38,8 +38,8 @@ from daemon.engine.upstream.answers import vectors_of, window_of
 from daemon.engine.upstream.bodies import read_whole
 from daemon.engine.upstream.errors import Unreachable, foreign_errors, raise_for_status, refusal
 from daemon.engine.upstream.json_reading import json_or_none
-from daemon.engine.upstream.messages_request import counting_body_of
-from daemon.engine.upstream.messages_wire import COUNT_PATH, MessagesWire
+from daemon.engine.upstream.messages.request import counting_body_of
+from daemon.engine.upstream.messages.wire import COUNT_PATH, MessagesWire
 from daemon.engine.upstream.replies import passed, translated
 from daemon.engine.upstream.wires import WIRES, wire_for
 from daemon.errors import BadRequest, Busy, EngineError, NotFound, ReefError, Unsupported

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daemon.engine.base import GenerateRequest
-from daemon.engine.upstream.chat_reply import ChatReader
-from daemon.engine.upstream.chat_request import body_of
-from daemon.engine.upstream.messages_wire import MessagesWire
+from daemon.engine.upstream.chat.reply import ChatReader
+from daemon.engine.upstream.chat.request import body_of
+from daemon.engine.upstream.messages.wire import MessagesWire
 from daemon.engine.upstream.reader import ReplyReader
-from daemon.engine.upstream.responses_wire import ResponsesWire
+from daemon.engine.upstream.responses.wire import ResponsesWire
 from daemon.engine.upstream.wire import UpstreamWire
 from daemon.errors import Unsupported
 from daemon.records import JSONObject

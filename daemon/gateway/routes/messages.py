@@ -18,8 +18,8 @@ from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.sse import unless_hung_up
 from daemon.gateway.wires.form import MakeForm
-from daemon.gateway.wires.messages import check_last, parse, thinking_of
-from daemon.gateway.wires.messages_reply import MessagesReply
+from daemon.gateway.wires.messages.reply import MessagesReply
+from daemon.gateway.wires.messages.request import check_last, parse, thinking_of
 from daemon.records import JSONObject
 
 PATH = "/v1/messages"

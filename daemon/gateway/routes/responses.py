@@ -14,8 +14,8 @@ from daemon.gateway.answering import answer
 from daemon.gateway.body import parsed, read_body
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.wires.form import MakeForm
-from daemon.gateway.wires.responses import check_choice, parse
-from daemon.gateway.wires.responses_reply import ResponsesReply
+from daemon.gateway.wires.responses.reply import ResponsesReply
+from daemon.gateway.wires.responses.request import check_choice, parse
 from daemon.records import JSONObject
 
 PATH = "/v1/responses"

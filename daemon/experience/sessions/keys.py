@@ -1,0 +1,164 @@
+"""Keys of conversations: what stays the same of a message when a client sends it back.
+
+Clients echo our replies with small differences: `content` null or "", text or parts, arguments with other
+spacing, reasoning left out, cache marks that move. A key ignores these.
+
+There are two kinds. *Marks* are for this process's memory: numbers over the texts as they came, made while a request waits.
+*Keys* are what the database keeps: hashes over redacted texts, so that they tell nothing of a secret, and a request before
+redaction and its record after it have the same one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
+
+from daemon import json_text
+from daemon.experience.packing import digest, to_json
+from daemon.fingerprint import fingerprint
+from daemon.records import JSON, Message
+from daemon.redaction.redact import redact_text
+
+ROOT = b""
+_REMEMBERED = 20_000
+
+
+def text_of(content: JSON) -> str:
+    """The plain text of a message's content: a string, parts, or null."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(text for part in content if isinstance(part, dict) and isinstance(text := part.get("text"), str))
+    return ""
+
+
+V = TypeVar("V")
+
+
+class _Known(Generic[V]):
+    """What was made of messages seen before. A conversation resends its history with every turn."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keys: OrderedDict[int, V] = OrderedDict()
+
+    def get(self, name: int) -> V | None:
+        return self._keys.get(name)
+
+    def put(self, name: int, key: V) -> None:
+        with self._lock:
+            self._keys[name] = key
+            if len(self._keys) > _REMEMBERED:
+                self._keys.popitem(last=False)
+
+
+_known = _Known[bytes]()
+_chained = _Known[bytes]()  # by what is before them too
+_calls = _Known[int]()
+
+
+def message_key(message: Message) -> bytes:
+    """128 bits that name what one message says: role, text, other parts, names and arguments of tool calls."""
+    name = fingerprint(message)
+    key = _known.get(name)
+    if key is None:
+        key = _make_key(message)
+        _known.put(name, key)
+    return key
+
+
+def conversation_keys(messages: Iterable[Message], parent: bytes = ROOT) -> list[bytes]:
+    """One key a message; each includes all before it, so equal keys mean equal conversations up to there."""
+    keys = []
+    for message in messages:
+        name = hash((parent, fingerprint(message)))
+        key = _chained.get(name)
+        if key is None:
+            key = digest(parent, message_key(message))
+            _chained.put(name, key)
+        keys.append(key)
+        parent = key
+    return keys
+
+
+def reply_key(prompt_keys: Sequence[bytes], reply: Message) -> bytes:
+    """The key of a conversation that ends in our reply."""
+    parent = prompt_keys[-1] if prompt_keys else ROOT
+    return digest(parent, message_key({**reply, "role": "assistant"}))
+
+
+def conversation_marks(messages: Iterable[Message]) -> tuple[int, ...]:
+    """One mark a message; each includes all before it."""
+    mark = 0
+    marks = []
+    for message in messages:
+        mark = hash((mark, message_mark(message)))
+        marks.append(mark)
+    return tuple(marks)
+
+
+def reply_mark(prompt_marks: Sequence[int], reply: Message) -> int:
+    """The mark of a conversation that ends in our reply."""
+    return hash((prompt_marks[-1] if prompt_marks else 0, message_mark({**reply, "role": "assistant"})))
+
+
+def message_mark(message: Message) -> int:
+    """64 bits that name what one message says in this process; chance alone makes two the same, for Python keys its hashes anew."""
+    role = message.get("role")
+    content = message.get("content")
+    parts: list[int | str] = ["system" if role == "developer" else fingerprint(role), text_of(content).strip()]
+    if isinstance(content, list):
+        parts.extend(fingerprint(part) for part in content if isinstance(part, dict) and not isinstance(part.get("text"), str))
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        parts.extend(_call_mark(call) for call in calls)
+    return hash(tuple(parts))
+
+
+def _call_mark(call: JSON) -> int:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return fingerprint(call)
+    name, arguments = function.get("name"), function.get("arguments")
+    if not isinstance(arguments, str):
+        return fingerprint([name, arguments])
+    given = hash((arguments, fingerprint(name)))
+    mark = _calls.get(given)
+    if mark is None:
+        written: JSON = arguments
+        with contextlib.suppress(ValueError):  # arguments that are no JSON stay as they are
+            written = json.dumps(json_text.parse(arguments), sort_keys=True)
+        mark = fingerprint([name, written])
+        _calls.put(given, mark)
+    return mark
+
+
+def _make_key(message: Message) -> bytes:
+    role = message.get("role")
+    content = message.get("content")
+    parts: list[JSON] = [
+        "system" if role == "developer" else role,
+        redact_text(text_of(content).strip())[0],
+    ]
+    if isinstance(content, list):
+        parts.extend(part for part in content if isinstance(part, dict) and not isinstance(part.get("text"), str))
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        parts.extend(_call(call) for call in calls)
+    return digest(to_json(parts))
+
+
+def _call(call: JSON) -> JSON:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return call
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        arguments, _ = redact_text(arguments)
+        with contextlib.suppress(ValueError):  # arguments that are no JSON stay as they are
+            arguments = json.dumps(json_text.parse(arguments), sort_keys=True)
+    return [function.get("name"), arguments]
