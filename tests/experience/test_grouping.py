@@ -15,7 +15,9 @@ from daemon.experience.sessions.grouping import SessionMatch, identify
 from daemon.experience.sessions.memory import SessionIndex
 from daemon.experience.sessions.placing import Placer, Recall
 from daemon.experience.store import Store
-from daemon.gateway.wires import chat, messages, responses
+from daemon.gateway.wires import chat
+from daemon.gateway.wires.messages import request as messages
+from daemon.gateway.wires.responses import request as responses
 from daemon.records import JSONObject, Message, Status, Step, TurnKind
 from tests.experience.make import assistant, inference, system, user
 
