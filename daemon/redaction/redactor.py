@@ -12,14 +12,14 @@ import orjson
 
 from daemon.fingerprint import fingerprint
 from daemon.records import JSON, JSONObject, Message
-from daemon.redaction.rules import RULES, RUN_CHARACTERS, Rule
+from daemon.redaction.gates import Gates, runs
+from daemon.redaction.rules import RULES, Rule
 
 _SHORTEST = 8  # no secret is shorter
 _WORTH_REMEMBERING = 32
 _SEEN = 50_000
 _MARGIN = 64
 _LINE_START = re.compile(r"(?:\n|\\n)[ \t]{0,16}(?:- )?(?:export )?[A-Za-z0-9_.-]{0,40}\Z")
-_RUN_BYTES = bytes(code if (chr(code).isalnum() and code < 128) or chr(code) in "_-.+/=" else 32 for code in range(256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class Redactor:
             allow: texts that are no secrets although a rule fits; a `*` at the end stands for any rest.
         """
         self._rules = tuple((rule, rule.any_case) for rule in (*more, *RULES))
+        self._gates = Gates((*more, *RULES))
         self._allowed = frozenset(text for text in allow if not text.endswith("*"))
         self._allowed_starts = tuple(text[:-1] for text in allow if text.endswith("*"))
         self._seen = _Seen()  # texts, by length and hash
@@ -138,10 +139,19 @@ class Redactor:
         return tuple(kept), count
 
     def _apply(self, text: str, found: list[Secret] | None) -> tuple[str, int]:
+        lowered = text.lower()
+        rules = self._gates.open_for(text, lowered)
+        return self._try(rules, text, lowered, found) if rules else (text, 0)
+
+    def _try(self, rules: int, text: str, lowered: str, found: list[Secret] | None) -> tuple[str, int]:
+        """Apply the rules of these bits, in order."""
         count = 0
-        lowered, runs = text.lower(), _runs(text)
-        for rule, any_case in self._rules:
-            where = runs if rule.in_run else lowered if any_case else text
+        in_runs = runs(text) if rules & self._gates.in_run else ""
+        while rules:
+            number = (rules & -rules).bit_length() - 1
+            rules ^= 1 << number
+            rule, any_case = self._rules[number]
+            where = in_runs if rule.in_run else lowered if any_case else text
             for literal in rule.literals:
                 if literal in where:
                     break
@@ -152,6 +162,7 @@ class Redactor:
             if replaced:
                 count += replaced
                 lowered = text.lower()
+                rules = self._gates.all >> (number + 1) << (number + 1)  # a placeholder may open what was shut
         return text, count
 
     def _replace(self, rule: Rule, text: str, lowered: str, found: list[Secret] | None) -> tuple[str, int]:
@@ -172,12 +183,6 @@ class Redactor:
             return text, 0
         parts.append(text[end:])
         return "".join(parts), count
-
-
-def _runs(text: str) -> str:
-    """The runs in which an issued token can lie, one a line."""
-    words = text.encode(errors="surrogatepass").translate(_RUN_BYTES).split()
-    return b"\n".join([word for word in words if len(word) >= RUN_CHARACTERS]).decode()
 
 
 def _matches(rule: Rule, text: str, where: str) -> Iterator[re.Match[str]]:

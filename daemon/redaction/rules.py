@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+ASSIGNING = "=:"
+"""What stands between a telling name and its value: one of these characters."""
 RUN_CHARACTERS = 20
 """Issued tokens are at least this long, without a break; most texts hold few such runs, so their prefixes are looked for in these."""
 
@@ -23,6 +25,8 @@ class Rule:
     pattern: re.Pattern[str]
     in_run: bool = False
     """The match lies in a run of `RUN_CHARACTERS` or more letters, digits and `_ - . + / =`."""
+    assigns: bool = False
+    """Every match holds one of `ASSIGNING`."""
     line: bool = False
     """Before the match its line holds nothing but `export` and the rest of the name."""
 
@@ -37,9 +41,9 @@ def _issued(kind: str, body: str, *prefixes: str, before: str = "A-Za-z0-9_") ->
     return Rule(kind, prefixes, re.compile(f"(?<![{before}])(?:{starts}){body}"), in_run=True)
 
 
-def _labelled(kind: str, literals: tuple[str, ...], pattern: str, *, line: bool = False) -> Rule:
+def _labelled(kind: str, literals: tuple[str, ...], pattern: str, *, line: bool = False, assigns: bool = True) -> Rule:
     """A value beside a telling name, in any case."""
-    return Rule(kind, literals, re.compile(pattern, re.I), line=line)
+    return Rule(kind, literals, re.compile(pattern, re.I), line=line, assigns=assigns)
 
 
 _KEY_BODY = r"(?:[A-Za-z0-9+/=\s\\:,.\"'()@<>_]|-(?!-)){0,20000}"  # base64 lines, also escaped or as quoted strings; PEM and PGP headers
@@ -63,7 +67,7 @@ RULES: tuple[Rule, ...] = (
             r"|[\s\\nr\"',+]{0,40}[A-Za-z0-9+/=]{24,}[A-Za-z0-9+/=\s\\]{0,20000})"  # cut off before its end
         ),
     ),
-    Rule("private-key", ("Private-Lines:",), re.compile(r"Private-Lines: \d{1,4}\s(?P<secret>[A-Za-z0-9+/=\s\\]{24,20000})")),
+    Rule("private-key", ("Private-Lines:",), re.compile(r"Private-Lines: \d{1,4}\s(?P<secret>[A-Za-z0-9+/=\s\\]{24,20000})"), assigns=True),
     _issued("private-key", r"[0-9A-Z]{50,70}", "AGE-SECRET-KEY-1"),
     _issued("jwt", r"[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}", "eyJ", before="A-Za-z0-9_-"),
     _issued("github-token", r"[A-Za-z0-9]{30,255}\b", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
@@ -86,7 +90,7 @@ RULES: tuple[Rule, ...] = (
         *("gsk_", "xai-", "pplx-", "nvapi-", "r8_", "lin_api_", "hvs.", "tskey-", "ntn_"),
     ),
     _issued("api-key", r"[0-9a-f]{32,64}\b", "dop_v1_", "shpat_", "shpca_", "shpss_", "dapi"),
-    Rule("api-key", (":AA",), re.compile(r"(?<=\d{8}):(?P<secret>AA[A-Za-z0-9_-]{33})\b")),  # Telegram's bots
+    Rule("api-key", (":AA",), re.compile(r"(?<=\d{8}):(?P<secret>AA[A-Za-z0-9_-]{33})\b"), assigns=True),  # Telegram's bots
     Rule(
         "slack-webhook",
         ("hooks.slack.com/",),
@@ -98,13 +102,15 @@ RULES: tuple[Rule, ...] = (
         "basic-auth",
         ("uthorization",),
         re.compile(r"(?<=[Aa])uthorization(?:\\?[\"'])?\s{0,4}[:=]\s{0,4}(?:\\?[\"'])?[Bb]asic +(?P<secret>[A-Za-z0-9+/_-]{8,}=*)"),
+        assigns=True,
     ),
     Rule(
         "basic-auth",
         (" -u", " --user"),
         re.compile(r" (?:-u|--user)[ =]?[\"']?[A-Za-z0-9_.@-]{1,64}:(?P<secret>[^\s\"':\[$<{(]{6,128})(?=[\s\"']|\Z)"),
+        assigns=True,
     ),
-    Rule("url-password", ("://",), re.compile(r"://[^\s:/@\"']{0,64}:(?P<secret>[^\s/@\"'\[]{3,256})@")),
+    Rule("url-password", ("://",), re.compile(r"://[^\s:/@\"']{0,64}:(?P<secret>[^\s/@\"'\[]{3,256})@"), assigns=True),
     _labelled(
         "cookie",
         ("cookie",),
@@ -112,13 +118,15 @@ RULES: tuple[Rule, ...] = (
         r"(?P<secret>[a-z0-9_.-]{1,64}=[^\s;,\"'\[\\]{8,4096}(?:; ?[a-z0-9_.-]{1,64}(?:=[^\s;,\"'\[\\]{0,4096})?){0,64})",
     ),
     _labelled("azure-key", ("accountkey=", "accesskey="), r"(?:Account|Access)Key=(?P<secret>[A-Za-z0-9+/]{40,100}={0,2})"),
-    Rule("azure-key", ("?sig=", "&sig="), re.compile(r"[?&]sig=(?P<secret>[A-Za-z0-9%+/]{40,200}=*)")),
+    Rule("azure-key", ("?sig=", "&sig="), re.compile(r"[?&]sig=(?P<secret>[A-Za-z0-9%+/]{40,200}=*)"), assigns=True),
     _labelled(
         "aws-secret",
         ("aws",),
         r"aws_?secret_?(?:access_?)?key(?:\\?[\"'])?\s{0,8}[=:]\s{0,8}(?:\\?[\"'])?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
     ),
-    _labelled("netrc", ("login",), r"(?<!\w)login\s{1,8}[^\s\"']{1,128}\s{1,8}password\s{1,8}(?P<secret>[^\s\"'\[$<]{4,256})"),
+    _labelled(
+        "netrc", ("login",), r"(?<!\w)login\s{1,8}[^\s\"']{1,128}\s{1,8}password\s{1,8}(?P<secret>[^\s\"'\[$<]{4,256})", assigns=False
+    ),
     _labelled("docker-auth", ('"auth"',), r"\"auth\"\s{0,8}:\s{0,8}\"(?P<secret>[A-Za-z0-9+/]{12,}=*)\""),
     _labelled("npm-token", ("_authtoken",), r"_authToken\s{0,4}=\s{0,4}[\"']?(?P<secret>[A-Za-z0-9_.-]{16,})"),
     Rule(
@@ -129,6 +137,7 @@ RULES: tuple[Rule, ...] = (
             r"(?:(?P<quote>[\"'])(?![$<\[{])(?P<secret>[^\s\"']{6,4096})(?P=quote)"
             r"|(?P<bare>(?!\d+\b)[^\s\"'`$<>(){}\[\]\\;,&|]{6,4096}+)(?=[\s\"'`\\;,&|]|\Z))"
         ),
+        assigns=True,
     ),
     _labelled(  # the same in lower case, or as YAML: alone on its line, and the value has letters and digits
         "env",
@@ -142,6 +151,7 @@ RULES: tuple[Rule, ...] = (
         ("--pass", "--token", "--api", "--secret", "--access", "--auth"),
         rf"--(?:password|passphrase|token|api-?key|secret|access-?key|auth-?token)[= ]{_MIXED}"
         rf"(?P<secret>{_VALUE}{{8,256}})(?=[\s\"'\\]|\Z)",
+        assigns=False,
     ),
     _labelled(  # "api_key": "…", password = '…': quoted values beside a telling name
         "secret",
