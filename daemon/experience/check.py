@@ -8,13 +8,11 @@ from pathlib import Path
 
 from daemon.errors import DataError
 from daemon.experience.database import storage_errors
-from daemon.experience.loading import STEPS
 from daemon.experience.packing import digest, object_from_json, unpack, unpack_trace
 from daemon.experience.reader import Reader
 from daemon.experience.schema import MIGRATIONS
 from daemon.experience.search.file import index_path, open_index_to_read
-from daemon.experience.sessions.tallies import WRONG
-from daemon.records import Step
+from daemon.experience.sessions.tallies import COUNTED, WRONG
 
 _MESSAGES = """
 SELECT m.id, m.hash, p.hash, m.body, b.data FROM messages m LEFT JOIN messages p ON p.id = m.parent LEFT JOIN blobs b ON b.id = m.blob
@@ -26,7 +24,7 @@ LEFT JOIN imports m ON m.sequence = r.sequence WHERE i.sequence IS NULL AND p.se
 """
 _COUNTERS = f"""
 SELECT s.key FROM sessions s WHERE
-  s.turns <> (SELECT count(*) FROM inferences i WHERE i.session = s.id AND i.kind = 'turn' AND i.step IS NOT {STEPS.index(Step.CHOICE)})
+  s.turns <> (SELECT count(*) FROM inferences i WHERE i.session = s.id AND {COUNTED})
   OR s.asides <> (SELECT count(*) FROM inferences i WHERE i.session = s.id AND i.kind <> 'turn')
   OR NOT EXISTS (SELECT 1 FROM inferences i WHERE i.session = s.id AND i.sequence = s.last_sequence)
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from daemon.experience.check import check, check_search, logged_releases
 from daemon.experience.operations import OperationLog
 from daemon.experience.reader import Reader
+from daemon.experience.removal import forget
 from daemon.experience.search.file import index_path
 from daemon.experience.store import Store
-from daemon.records import JSONObject, TokenTrace
+from daemon.records import JSONObject, Lineage, Step, TokenTrace
 from tests.experience.make import inference, report, system, user
 
 _TOOLS: JSONObject = {"tools": [{"name": "tool", "description": "words " * 200}]}
@@ -43,6 +45,22 @@ def filled(tmp_path: Path) -> Path:
 def test_a_sound_database_has_no_problems(filled: Path, tmp_path: Path) -> None:
     assert check(filled) == [] == check_search(filled)
     assert check(tmp_path / "none.db") == []
+
+
+@pytest.mark.parametrize("step", [Step.RETRY, Step.CHOICE])
+def test_a_retry_and_a_further_choice_count_with_their_turn(tmp_path: Path, step: Step) -> None:
+    path = tmp_path / "experience.db"
+    store = Store.open(path)
+    first, second = inference([user("one")]), inference([user("two")])
+    for record in (first, replace(first, id="in-again", lineage=Lineage(step, first.id)), second):
+        store.append(record).result(10)
+    assert check(path) == []
+    reader = Reader(path)
+    forget.erase(store, forget.find(reader, "default", record=second.id))
+    assert check(path) == []
+    assert [session.turns for session in reader.sessions()] == [1]
+    reader.close()
+    store.close()
 
 
 @pytest.mark.parametrize(

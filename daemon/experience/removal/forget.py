@@ -19,7 +19,7 @@ from daemon.experience.reader import Reader
 from daemon.experience.removal.garbage import Garbage, blobs_of, chunks, find_garbage
 from daemon.experience.removal.sweeping import begin_erasing, end_erasing, sweep
 from daemon.experience.rows import clean, title_of
-from daemon.experience.sessions.tallies import recount
+from daemon.experience.sessions.tallies import COUNTED, recount
 from daemon.experience.statements import select
 from daemon.experience.store import Store
 from daemon.failpoints import failpoint
@@ -134,7 +134,7 @@ def remove_records(connection: sqlite3.Connection, sequences: Sequence[int]) -> 
 
 def _update_session(connection: sqlite3.Connection, session: int) -> None:
     left = connection.execute(
-        "SELECT count(*) FILTER (WHERE kind = 'turn'), count(*) FILTER (WHERE kind <> 'turn'), max(sequence), min(sequence)"
+        f"SELECT count(*) FILTER (WHERE {COUNTED}), count(*) FILTER (WHERE kind <> 'turn'), max(sequence), min(sequence)"
         " FROM inferences WHERE session = ?",
         (session,),
     ).fetchone()

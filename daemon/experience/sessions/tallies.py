@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
+from daemon.experience.loading import STEPS
 from daemon.experience.statements import insert, select
+from daemon.records import Step
 
 _REMEMBERED = 20_000
 _SESSIONS = "sessions (id, scenario, key, created_at, updated_at, last_sequence, title, turns, asides, releases)"
@@ -16,6 +18,9 @@ _UPDATE = (
     "ON CONFLICT (id) DO UPDATE SET updated_at = excluded.updated_at, last_sequence = excluded.last_sequence, title = excluded.title,"
     " turns = turns + excluded.turns, asides = asides + excluded.asides, releases = excluded.releases"
 )
+_AGAIN = f"{STEPS.index(Step.RETRY)}, {STEPS.index(Step.CHOICE)}"
+COUNTED = f"kind = 'turn' AND coalesce(step, 0) NOT IN ({_AGAIN})"
+"""Which inferences count as turns: see `Session.count`."""
 _REPORTS = (
     "(SELECT count(DISTINCT f.report) FROM inferences i JOIN report_references f ON f.target = i.sequence WHERE i.session = sessions.id)"
 )
