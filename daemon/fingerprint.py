@@ -6,7 +6,10 @@ once it is computed: the second look at a long text costs nothing. Never store i
 
 from __future__ import annotations
 
-from daemon.records import JSON
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+from daemon.records import JSON, Message
 
 
 def fingerprint(value: JSON) -> int:
@@ -22,3 +25,29 @@ def fingerprint(value: JSON) -> int:
     if isinstance(value, list):
         return hash(("[", *map(fingerprint, value)))
     return hash((type(value).__name__, repr(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The fingerprints of a conversation: it comes back whole with every turn, and what is remembered of it is found from its end."""
+
+    each: tuple[int, ...]  # of the messages
+    upto: tuple[int, ...]  # of each with all before it
+
+    def known(self, ends: Container[int]) -> int:
+        """How many messages the longest beginning has that is in `ends`."""
+        upto = self.upto
+        for count in range(len(upto), 0, -1):
+            if upto[count - 1] in ends:
+                return count
+        return 0
+
+
+def history(messages: Sequence[Message]) -> History:
+    each = tuple([fingerprint(message) for message in messages])
+    upto = []
+    before = 0
+    for one in each:
+        before = hash((before, one))
+        upto.append(before)
+    return History(each, tuple(upto))

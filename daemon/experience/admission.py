@@ -11,6 +11,7 @@ from daemon.experience.loading import Loader
 from daemon.experience.rows import Rows, clean
 from daemon.experience.search.indexer import Indexer
 from daemon.experience.writer import Items
+from daemon.fingerprint import History, history
 from daemon.records import Inference, Lineage
 from daemon.redaction.redact import RedactionRule
 
@@ -26,12 +27,19 @@ class Admission(Items[Inference]):
     def write(self, connection: sqlite3.Connection, items: Sequence[Inference]) -> list[int]:
         if self._rows.taken(connection, [inference.id for inference in items]):
             raise Conflict("A receipt is taken by another record.")
-        return self._rows.inferences(connection, [self._redaction.redacted(inference) for inference in items])
+        records, pasts = zip(*map(self._redacted, items), strict=True)
+        return self._rows.inferences(connection, records, pasts)
 
     def write_one(self, connection: sqlite3.Connection, item: Inference) -> int:
-        record = self._redaction.redacted(item)
+        record, past = self._redacted(item)
         row = connection.execute("SELECT sequence FROM records WHERE id = ?", (clean(item.id),)).fetchone()
-        return self._rows.inference(connection, record) if row is None else _same(connection, int(row[0]), record)
+        return self._rows.inference(connection, record, past) if row is None else _same(connection, int(row[0]), record)
+
+    def _redacted(self, item: Inference) -> tuple[Inference, History]:
+        """The record as it may be stored, and its messages' history."""
+        past = history(item.messages)
+        record = self._redaction.redacted(item, known_as=past)
+        return record, past if record.messages is item.messages else history(record.messages)
 
     def undone(self) -> None:
         self._rows.forget()

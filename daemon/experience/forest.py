@@ -15,7 +15,7 @@ from typing import Generic, TypeVar, cast
 from daemon.experience.packing import BLOCK_TOKENS, LARGE_BYTES, digest, pack, token_bytes
 from daemon.experience.packing import to_json as encode
 from daemon.experience.statements import Value, insert, select
-from daemon.fingerprint import fingerprint
+from daemon.fingerprint import History, fingerprint
 from daemon.records import JSON, Message
 
 _REMEMBERED = 50_000
@@ -63,6 +63,7 @@ class Forest:
 
     def __init__(self) -> None:
         self._messages: Remembered[tuple[bytes, int], Node] = Remembered()  # by the parent's address and the message's fingerprint
+        self._ends: Remembered[int, Node] = Remembered()  # conversations, by the fingerprint of their history
         self._blocks: Remembered[bytes, Node] = Remembered()
         self._blobs: Remembered[bytes, int] = Remembered()  # by content hash
         self._values: Remembered[int, bytes] = Remembered()  # content hash by fingerprint
@@ -70,24 +71,28 @@ class Forest:
         self._highest: dict[str, int] = {}  # row id by table; nobody else adds rows
 
     def forget(self) -> None:
-        for memory in (self._messages, self._blocks, self._blobs, self._values):
+        for memory in (self._messages, self._ends, self._blocks, self._blobs, self._values):
             memory.clear()
         self._pending = _Pending()
 
     def trim(self) -> None:
-        for memory in (self._messages, self._blocks, self._blobs, self._values):
+        for memory in (self._messages, self._ends, self._blocks, self._blobs, self._values):
             memory.trim()
 
-    def add_conversation(self, messages: Sequence[Message]) -> Node | None:
-        """The node of the last message; None for none."""
-        node: Node | None = None
-        for message in messages:
-            node = self.add_message(message, node)
+    def add_conversation(self, messages: Sequence[Message], past: History) -> Node | None:
+        """The node of the last message; None for none. `past` is their history."""
+        begun = past.known(self._ends)
+        node = self._ends[past.upto[begun - 1]] if begun else None
+        for message, mark in zip(messages[begun:], past.each[begun:], strict=True):
+            node = self.add_message(message, node, mark)
+        if node is not None:
+            self._ends[past.upto[-1]] = node
         return node
 
-    def add_message(self, message: Message, parent: Node | None) -> Node:
+    def add_message(self, message: Message, parent: Node | None, mark: int | None = None) -> Node:
+        """`mark`: its fingerprint, where it is at hand."""
         above = parent.address if parent else b""
-        seen = (above, fingerprint(message))
+        seen = (above, fingerprint(message) if mark is None else mark)
         known = self._messages.get(seen)
         if known is not None:
             return known

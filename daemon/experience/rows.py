@@ -11,11 +11,12 @@ from daemon.errors import Conflict
 from daemon.experience.forest import Forest, Node
 from daemon.experience.loading import STEPS, Loader
 from daemon.experience.packing import pack, pack_trace, to_json
-from daemon.experience.sessions.keys import conversation_keys, reply_key, text_of
+from daemon.experience.sessions.keys import conversation_key, reply_key, text_of
 from daemon.experience.sessions.signals import observe
 from daemon.experience.sessions.tallies import Session, Sessions
 from daemon.experience.sessions.user_words import own_words
 from daemon.experience.statements import Value, insert, select
+from daemon.fingerprint import History, history
 from daemon.records import JSON, Inference, JSONObject, Message, Sampling, Step, TurnKind
 
 _TITLE_CHARACTERS = 120
@@ -81,15 +82,20 @@ class Rows:
         wanted = [clean(one) for one in ids]
         return len(set(wanted)) < len(wanted) or next(select(connection, "SELECT sequence FROM records WHERE id", wanted), None) is not None
 
-    def inference(self, connection: sqlite3.Connection, inference: Inference) -> int:
-        """Store both sides of a request; its sequence."""
-        return self.inferences(connection, [inference])[0]
+    def inference(self, connection: sqlite3.Connection, inference: Inference, past: History | None = None) -> int:
+        """Store both sides of a request; its sequence. `past`: its messages' history, where it is at hand."""
+        return self.inferences(connection, [inference], [past or history(inference.messages)])[0]
 
-    def inferences(self, connection: sqlite3.Connection, batch: Sequence[Inference]) -> list[int]:
-        """Store them in order, table by table; their sequences. The ids are free: see `taken`."""
+    def inferences(self, connection: sqlite3.Connection, batch: Sequence[Inference], pasts: Sequence[History] = ()) -> list[int]:
+        """Store them in order, table by table; their sequences. The ids are free: see `taken`.
+
+        Args:
+            pasts: the histories of their messages, where they are at hand.
+        """
         self._forest.trim()
         first = self._take_sequences(connection, len(batch))
-        collected = [self._collect(inference) for inference in batch]
+        pasts = pasts or [history(inference.messages) for inference in batch]
+        collected = [self._collect(inference, past) for inference, past in zip(batch, pasts, strict=True)]
         self._forest.write(connection)
         records: list[Sequence[Value]] = []
         rows: list[Sequence[Value]] = []
@@ -98,7 +104,7 @@ class Rows:
         keys = [clean(inference.session) for inference in batch]
         self._sessions.find(connection, zip(scenarios, keys, strict=True))
         sequences = range(first, first + len(batch))
-        for sequence, inference, content, scenario, key in zip(sequences, batch, collected, scenarios, keys, strict=True):
+        for sequence, inference, content, past, scenario, key in zip(sequences, batch, collected, pasts, scenarios, keys, strict=True):
             records.append((sequence, scenario, clean(inference.id), "inference", inference.created_at))
             release = self._word(connection, inference.release_id)
             session = self._session(scenario, key, inference, sequence, release)
@@ -118,7 +124,7 @@ class Rows:
                     self._word(connection, inference.model),
                     self._word(connection, inference.wire),
                     *(None if node is None else node.row for node in content.conversations),
-                    reply_key(conversation_keys(inference.messages), inference.reply),
+                    reply_key(conversation_key(inference.messages, past), inference.reply),
                     pack(to_json(self._detail(inference, content.fields))),
                     None if content.block is None else content.block.row,
                     content.trace,
@@ -143,11 +149,12 @@ class Rows:
         self._last += count
         return self._last - count + 1
 
-    def _collect(self, inference: Inference) -> _Content:
+    def _collect(self, inference: Inference, past: History) -> _Content:
         """What of a record is stored once for all: known after this, written by `Forest.write`."""
         forest = self._forest
-        prompt = forest.add_conversation(inference.messages)
-        effective = None if inference.effective_messages is None else forest.add_conversation(inference.effective_messages)
+        prompt = forest.add_conversation(inference.messages, past)
+        changed = inference.effective_messages
+        effective = None if changed is None else forest.add_conversation(changed, history(changed))
         reply = forest.add_message(inference.reply, prompt)
         fields = {name: forest.add_value(value) for name, value in inference.request.items()}
         tokens = inference.tokens

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from daemon.fingerprint import History
 from daemon.records import JSON, Inference, JSONObject, Message, Report
 from daemon.redaction.redactor import Redactor, Secret
 
@@ -31,9 +32,9 @@ class RedactionRule:
         """What redacts the scenario's texts, if it `applies`."""
         return self.own.get(scenario, self.redactor)
 
-    def redacted(self, inference: Inference, found: list[Secret] | None = None) -> Inference:
-        """The record as it may be stored; `found` collects what was replaced."""
-        return redact(inference, self.of(inference.scenario), found) if self.applies(inference.scenario) else inference
+    def redacted(self, inference: Inference, found: list[Secret] | None = None, known_as: History | None = None) -> Inference:
+        """The record as it may be stored; `found` collects what was replaced, `known_as` is its messages' history."""
+        return redact(inference, self.of(inference.scenario), found, known_as) if self.applies(inference.scenario) else inference
 
 
 def redact_text(text: str) -> tuple[str, int]:
@@ -55,13 +56,15 @@ def redact_messages(messages: Sequence[Message]) -> tuple[tuple[Message, ...], i
     return BUILT_IN.messages(messages)
 
 
-def redact(inference: Inference, redactor: Redactor = BUILT_IN, found: list[Secret] | None = None) -> Inference:
+def redact(
+    inference: Inference, redactor: Redactor = BUILT_IN, found: list[Secret] | None = None, known_as: History | None = None
+) -> Inference:
     """Both sides of an inference without secrets; the same object where there is none.
 
     When anything was replaced the token trace is dropped: its ids would spell the secret. `daemon.redaction.tokens` makes
     one that does not, from what `found` collects.
     """
-    messages, in_messages = redactor.messages(inference.messages, found)
+    messages, in_messages = redactor.messages(inference.messages, found, known_as)
     effective, in_effective = (None, 0)
     if inference.effective_messages is not None:
         effective, in_effective = redactor.messages(inference.effective_messages, found)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from daemon.fingerprint import fingerprint
+from daemon.fingerprint import History, history
 from daemon.records import JSON, JSONObject, Message
 from daemon.redaction.gates import Gates, runs
 from daemon.redaction.rules import RULES, Rule
@@ -41,9 +41,8 @@ class _Seen:
         self._lock = threading.Lock()
         self._hashes: OrderedDict[int | tuple[int, int], None] = OrderedDict()
 
-    def __contains__(self, key: int | tuple[int, int]) -> bool:
-        with self._lock:
-            return key in self._hashes
+    def __contains__(self, key: object) -> bool:
+        return key in self._hashes
 
     def add(self, key: int | tuple[int, int]) -> None:
         with self._lock:
@@ -77,6 +76,7 @@ class Redactor:
         self._allowed_starts = tuple(text[:-1] for text in allow if text.endswith("*"))
         self._seen = _Seen()  # texts, by length and hash
         self._clean = _Seen()  # whole messages, by fingerprint
+        self._clean_ends = _Seen()  # conversations, by the fingerprint of their history
 
     def text(self, text: str, found: list[Secret] | None = None) -> tuple[str, int]:
         """`text` without secrets, and how many spans were replaced."""
@@ -122,13 +122,19 @@ class Redactor:
             count += number
         return (kept, count) if count else (value, 0)
 
-    def messages(self, messages: Sequence[Message], found: list[Secret] | None = None) -> tuple[tuple[Message, ...], int]:
-        """Messages without secrets, tool arguments and reasoning included, and how many spans were replaced."""
-        kept: list[Message] = []
+    def messages(
+        self, messages: Sequence[Message], found: list[Secret] | None = None, known_as: History | None = None
+    ) -> tuple[tuple[Message, ...], int]:
+        """Messages without secrets, tool arguments and reasoning included, and how many spans were replaced.
+
+        `known_as`: their history, where it is at hand. Messages without any secret come back as the same tuple.
+        """
+        past = known_as or history(messages)
+        begun = past.known(self._clean_ends)  # not walked again: with every turn a conversation comes back whole
+        kept = list(messages[:begun])
         count = 0
-        for message in messages:
-            known = fingerprint(message)
-            if known in self._clean:  # not walked again: with every turn a conversation comes back whole
+        for message, known in zip(messages[begun:], past.each[begun:], strict=True):
+            if known in self._clean:
                 kept.append(message)
                 continue
             redacted, number = self.object(message, found)
@@ -136,7 +142,9 @@ class Redactor:
                 self._clean.add(known)
             kept.append(redacted)
             count += number
-        return tuple(kept), count
+        if not count and past.upto:
+            self._clean_ends.add(past.upto[-1])
+        return (tuple(kept) if count else tuple(messages)), count
 
     def _apply(self, text: str, found: list[Secret] | None) -> tuple[str, int]:
         lowered = text.lower()

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 from daemon import json_text
 from daemon.experience.packing import digest, to_json
-from daemon.fingerprint import fingerprint
+from daemon.fingerprint import History, fingerprint
 from daemon.records import JSON, Message
 from daemon.redaction.redact import redact_text
 
@@ -46,6 +46,9 @@ class _Known(Generic[V]):
         self._lock = threading.Lock()
         self._keys: OrderedDict[int, V] = OrderedDict()
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._keys
+
     def get(self, name: int) -> V | None:
         return self._keys.get(name)
 
@@ -58,12 +61,16 @@ class _Known(Generic[V]):
 
 _known = _Known[bytes]()
 _chained = _Known[bytes]()  # by what is before them too
+_ends = _Known[bytes]()  # by the fingerprint of a history
 _calls = _Known[int]()
 
 
-def message_key(message: Message) -> bytes:
-    """128 bits that name what one message says: role, text, other parts, names and arguments of tool calls."""
-    name = fingerprint(message)
+def message_key(message: Message, known_as: int | None = None) -> bytes:
+    """128 bits that name what one message says: role, text, other parts, names and arguments of tool calls.
+
+    `known_as`: its fingerprint, where it is at hand.
+    """
+    name = fingerprint(message) if known_as is None else known_as
     key = _known.get(name)
     if key is None:
         key = _make_key(message)
@@ -85,10 +92,21 @@ def conversation_keys(messages: Iterable[Message], parent: bytes = ROOT) -> list
     return keys
 
 
-def reply_key(prompt_keys: Sequence[bytes], reply: Message) -> bytes:
-    """The key of a conversation that ends in our reply."""
-    parent = prompt_keys[-1] if prompt_keys else ROOT
-    return digest(parent, message_key({**reply, "role": "assistant"}))
+def conversation_key(messages: Sequence[Message], past: History) -> bytes:
+    """The last of `conversation_keys`; `past` is their history."""
+    begun = past.known(_ends)
+    key = (_ends.get(past.upto[begun - 1]) if begun else None) or ROOT
+    begun = begun if key else 0  # forgotten between the two looks
+    for message, name in zip(messages[begun:], past.each[begun:], strict=True):
+        key = digest(key, message_key(message, name))
+    if past.upto:
+        _ends.put(past.upto[-1], key)
+    return key
+
+
+def reply_key(prompt_key: bytes, reply: Message) -> bytes:
+    """The key of a conversation that ends in our reply; `prompt_key` names what is before it."""
+    return digest(prompt_key, message_key(reply if reply.get("role") == "assistant" else {**reply, "role": "assistant"}))
 
 
 def conversation_marks(messages: Iterable[Message]) -> tuple[int, ...]:
