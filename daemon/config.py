@@ -53,6 +53,7 @@ def write_size(size_bytes: int) -> str:
 
 Bytes = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
 Auto = Literal["auto"]
+LearnMode = Literal["auto", "manual", "off"]
 Wire = Literal["chat", "completions", "responses", "messages"]
 
 
@@ -186,7 +187,7 @@ class TrainingConfig(Section):
 class LearnConfig(Section):
     """When the recipe runs by itself."""
 
-    mode: Literal["auto", "manual", "off"] = "auto"
+    mode: LearnMode = "auto"
     """`auto` runs when a scenario is idle and has enough new experience; `manual` waits for `reef evolve`; `off` refuses runs."""
     idle_s: float = Field(default=300, ge=0)
     """Seconds without a request after which a scenario counts as idle."""

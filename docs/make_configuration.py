@@ -74,6 +74,8 @@ _CLOSING = """\
 
 One entry a scenario, each with any of the sections above except `server` and `engine`, which are one a daemon.
 `recipe: NAME` is short for `reef: {recipe: NAME}`. What a scenario does not set, it takes from the top level.
+`POST /reef/scenarios/NAME/update` with the owner's token and `{"mode": "off"}` (or `manual`, `auto`) writes a scenario's `learn.mode`
+into the home's file; it holds at once.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,11 +11,12 @@ from starlette.routing import Route
 
 from daemon import json_text
 from daemon.api.common import known_scenario, query_integer, query_optional_integer, require_owner, scenario_in_path
-from daemon.config import ReefConfig
+from daemon.config import LearnMode, ReefConfig
 from daemon.errors import BadRequest, Conflict
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.wires.fields import required_text, text
+from daemon.gateway.wires.fields import bad, required_text, text
+from daemon.learning_mode import set_mode
 from daemon.recipe_check import takes_instructions
 from daemon.records import DEFAULT_SCENARIO, JSON, JSONObject
 from daemon.services import Services
@@ -36,6 +38,7 @@ class ScenarioRoutes:
             Route("/reef/scenarios", self.create, methods=["POST"]),
             Route(base, self.show, methods=["GET"]),
             Route(base, self.archive, methods=["DELETE"]),
+            Route(f"{base}/update", self.update, methods=["POST"]),
             Route(f"{base}/contract", self.contract, methods=["GET"]),
             Route(f"{base}/commits", self.commits, methods=["GET"]),
         ]
@@ -52,9 +55,7 @@ class ScenarioRoutes:
         body = await read_json(request)
         name, release, model = required_text(body, "name", limit=100), text(body, "release_id"), text(body, "model")
         check_scenario_name(name)
-        served = self._services.engine.model.id
-        if model and model != served:
-            raise BadRequest(f"The model {model!r} is not served here.", f"Served: {served}.", param="model")
+        self._check_model(model)
         head = self._services.serving.head(name)
         if release and (head is None or head.release_id != release):
             stands = head.release_id if head is not None else "none"
@@ -64,6 +65,27 @@ class ScenarioRoutes:
             )
         is_new = await self._services.scenarios.ensure(name)
         return json_response(await asyncio.to_thread(self._view, name), 201 if is_new else 200)
+
+    async def update(self, request: Request) -> Response:
+        """How it learns from now on. A daemon serves one model: a scenario can only name that one. Answers as `contract` does."""
+        require_owner(request, "Changing how a scenario learns")
+        name = scenario_in_path(request, self._services)
+        body = await read_json(request)
+        mode = text(body, "mode")
+        self._check_model(text(body, "model"))
+        if mode is not None and mode not in get_args(LearnMode):
+            raise bad("mode", " or ".join(get_args(LearnMode)), mode)
+        if mode is not None:
+            await set_mode(self._services, name, mode)
+        return json_response(await self._contract(name))
+
+    def _check_model(self, model: str | None) -> None:
+        """Raises `BadRequest` for one that is not served."""
+        served = self._services.engine.model.id
+        if model and model != served:
+            raise BadRequest(
+                f"The model {model!r} is not served here.", f"Served: {served}. Another for all scenarios: reef models use", param="model"
+            )
 
     async def archive(self, request: Request) -> Response:
         """It serves no more; its experience and releases stay."""
@@ -77,24 +99,25 @@ class ScenarioRoutes:
 
     async def contract(self, request: Request) -> Response:
         """What this scenario's recipe is, and what counts as feedback for it."""
-        name = scenario_in_path(request, self._services)
+        return json_response(await self._contract(scenario_in_path(request, self._services)))
+
+    async def _contract(self, name: str) -> JSONObject:
         config = self._services.config.for_scenario(name)
         instructed = await self._takes_instructions(config.reef)
-        return json_response(
-            {
-                "scenario": name,
-                "recipe": config.reef.recipe,
-                "settings": dict(config.reef.settings),
-                "mode": config.learn.mode,
-                "takes": {
-                    "score": "a finite number",
-                    "feedback": "a text, or an object with correction and note",
-                    "references": "receipts",
-                    "session": "a session's id, instead of receipts",
-                    "instructions": instructed,
-                },
-            }
-        )
+        return {
+            "scenario": name,
+            "model": self._services.engine.model.id,
+            "recipe": config.reef.recipe,
+            "settings": dict(config.reef.settings),
+            "mode": config.learn.mode,
+            "takes": {
+                "score": "a finite number",
+                "feedback": "a text, or an object with correction and note",
+                "references": "receipts",
+                "session": "a session's id, instead of receipts",
+                "instructions": instructed,
+            },
+        }
 
     async def _takes_instructions(self, reef: ReefConfig) -> bool:
         """Asked of each recipe once: a process is started for it, and any client may ask."""

@@ -8,6 +8,7 @@ from daemon.records import JSONObject
 
 _AREA = "Experience"
 _SCENARIO = "/reef/scenarios/{scenario}"
+_CONTRACT = obj({"scenario": TEXT, "model": TEXT, "recipe": ANY, "mode": TEXT, "takes": OBJECT})
 _CURSOR: JSONObject = integer(0, (1 << 63) - 1)
 _IMPORT = obj({"agent_record_id": text(200, least=1), "request_type": text(200, least=1), "payload": OBJECT})
 _SESSION = obj(
@@ -129,12 +130,16 @@ EXPERIENCE: tuple[Operation, ...] = (
         owner=True,
     ),
     Operation(
-        "GET",
-        f"{_SCENARIO}/contract",
-        "What its recipe is, and what it takes as feedback.",
+        "POST",
+        f"{_SCENARIO}/update",
+        "How it learns from now on; `model` can only be the served one.",
         _AREA,
-        {200: obj({"scenario": TEXT, "recipe": ANY, "mode": TEXT, "takes": OBJECT})},
+        {200: _CONTRACT},
+        obj({}, optionals({"mode": {"type": "string", "enum": ["auto", "manual", "off"]}, "model": TEXT})),
+        errors=(409, 422, 503),
+        owner=True,
     ),
+    Operation("GET", f"{_SCENARIO}/contract", "What its recipe is, and what it takes as feedback.", _AREA, {200: _CONTRACT}),
     Operation(
         "GET",
         f"{_SCENARIO}/commits",
