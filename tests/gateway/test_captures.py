@@ -1,4 +1,7 @@
-"""What real agents send on the chat wire gets a sane answer, and lands in the right session."""
+"""What real agents send gets a sane answer: on the chat wire, which also lands in the right session, and what they ask at start.
+
+The messages wire has a file of its own (`test_messages_captures`), and so has the responses wire (`test_responses`).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from tests.daemon.running import Running, running
 from tests.engine.fake import ScriptedEngine
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
-CHAT = sorted(path.stem for path in CAPTURES.glob("*.json") if json.loads(path.read_text())["path"] == "/v1/chat/completions")
+_SENT_TO = {path.stem: str(json.loads(path.read_text())["path"]) for path in sorted(CAPTURES.glob("*.json"))}
+CHAT = [name for name, path in _SENT_TO.items() if path == "/v1/chat/completions"]
+AT_START = [name for name, path in _SENT_TO.items() if path not in ("/v1/chat/completions", "/v1/messages", "/v1/responses")]
 _NOT_SENT = {"host", "content-length", "connection", "authorization", "accept-encoding", "content-encoding"}
 
 
@@ -45,3 +50,15 @@ async def test_the_turns_of_an_agent_are_one_session_and_its_title_request_is_no
         records = [daemon.services.reader.inference(receipt_of(await replay(daemon, f"opencode-0{n}"))) for n in (1, 2, 3)]
         assert len({record.session for record in records}) == 1
         assert [record.kind for record in records] == [TurnKind.ASIDE, TurnKind.TURN, TurnKind.TURN]
+
+
+async def test_what_agents_ask_at_start_is_answered_as_they_ask_it(tmp_path: Path) -> None:
+    """With their own method and headers. Whoever lists the models finds the served one; a probe for life has no body."""
+    assert AT_START == ["claude-tui-full-01", "codex-oss-lmstudio-01", "codex-oss-lmstudio-02"]
+    async with running(tmp_path, ScriptedEngine()) as daemon:
+        for name in AT_START:
+            captured = json.loads((CAPTURES / f"{name}.json").read_text())
+            headers = {key.lower(): value for key, value in captured["headers"] if key.lower() not in _NOT_SENT}
+            answer = await daemon.client.request(captured["method"], captured["path"], headers=headers)
+            assert answer.status_code == 200, (name, answer.text)
+            assert answer.text == "" if captured["method"] == "HEAD" else answer.json()["data"][0]["id"] == "scripted"
