@@ -85,19 +85,18 @@ class Runtime:
         except OSError as error:
             raise StorageError(f"Cannot write {self.folder}: {error.strerror}.", "Mend its permissions, then try again.") from error
         say(f"Fetching Node {NODE_VERSION} (about 50 MB to fetch, 125 MB on disk) into {self.folder}")
-        self._npm(npm, [f"node@{NODE_VERSION}"], os.environ)
+        self._npm(npm, [f"node@{NODE_VERSION}"])
         say(f"Fetching pi {PI_VERSION} (170 MB on disk)")
-        self._npm(npm, ["--ignore-scripts", f"{PI_PACKAGE}@{PI_VERSION}"], self.environment(os.environ))
+        self._npm(npm, ["--ignore-scripts", f"{PI_PACKAGE}@{PI_VERSION}"])
         if (found := self.version()) != PI_VERSION:
             raise EngineError(f"pi was installed, but answers {found!r} instead of its version {PI_VERSION}.", f"Read {self.log}.")
 
-    def _npm(self, npm: str, arguments: list[str], environment: Mapping[str, str]) -> None:
+    def _npm(self, npm: str, arguments: list[str]) -> None:
+        """On the Node that npm came with: Debian's finds its own parts with no other."""
         command = [npm, "install", "--prefix", str(self.folder), "--save-exact", *_QUIET, *arguments]
         try:
             with self.log.open("a", encoding="utf-8") as log:
-                done = subprocess.run(
-                    command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=_INSTALL_TIMEOUT_S, check=False
-                )
+                done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=_INSTALL_TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired as error:
             raise EngineError(
                 f"npm did not finish within {_INSTALL_TIMEOUT_S // 60} minutes.", f"Read {self.log}, then try again."

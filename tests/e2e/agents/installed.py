@@ -37,8 +37,7 @@ class Agents:
         prefix = self._folder / f"{package.replace('/', '_')}-{version}"
         programs = prefix / "node_modules" / ".bin"
         if not (prefix / "done").exists():
-            command = ["npm", "install", "--prefix", str(prefix), *_QUIET, f"{package}@{version}"]
-            _install(command, {**os.environ, "PATH": self._path() if package != "node" else os.environ["PATH"]})
+            _install(["npm", "install", "--prefix", str(prefix), *_QUIET, f"{package}@{version}"])
             (prefix / "done").touch()
         return programs
 
@@ -46,8 +45,8 @@ class Agents:
         """The folder with the programs of a virtual environment that holds `requirements`."""
         prefix = self._folder / name
         if not (prefix / "done").exists():
-            _install([sys.executable, "-m", "venv", str(prefix)], os.environ)
-            _install([str(prefix / "bin" / "python"), "-m", "pip", "install", "--quiet", *requirements], os.environ)
+            _install([sys.executable, "-m", "venv", str(prefix)])
+            _install([str(prefix / "bin" / "python"), "-m", "pip", "install", "--quiet", *requirements])
             (prefix / "done").touch()
         return prefix / "bin"
 
@@ -90,9 +89,7 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def _install(command: Sequence[str], environment: Mapping[str, str]) -> None:
-    done = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_S, check=False
-    )
+def _install(command: Sequence[str]) -> None:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_S, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
