@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.e2e.agents.installed import MARKS, Agents
 from tests.e2e.agents.scripted import MODEL, Body, Reply, ScriptedServer
 from tests.e2e.reef_home import ReefHome
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.skipif(sys.version_info >= (3, 13), reason="aider 0.86.2 needs Python 3.12 or older")]
 REQUIREMENT = "aider-chat==0.86.2"  # brings packages of its own: only ever in a folder that is thrown away
 
 

@@ -13,7 +13,7 @@ from adapters.pi.settings import provider
 from adapters.pi.window import fit_window
 from tests.e2e.agents.installed import MARKS, Agents
 from tests.e2e.agents.scripted import CONTEXT_TOKENS, MODEL, Body, Reply, Script, ScriptedServer
-from tests.e2e.agents.test_opencode import VERSION as OPENCODE_VERSION
+from tests.e2e.agents.test_opencode import run_opencode
 from tests.e2e.agents.test_opencode import settings as opencode_settings
 from tests.e2e.reef_home import ReefHome
 
@@ -85,16 +85,8 @@ def test_pi(named: bool, agents: Agents, model: ScriptedServer, reef: ReefHome, 
 
 def test_opencode(agents: Agents, model: ScriptedServer, reef: ReefHome, broken: Path, tmp_path: Path) -> None:
     model.play(mending())
-    config = tmp_path / "home" / "config"
-    config.mkdir(parents=True)
-    settings = json.loads(opencode_settings(reef))
+    settings = opencode_settings(reef)
     settings["provider"]["reef"]["options"]["baseURL"] = f"{reef.url}/reef/scenarios/opencode-tools/v1"
-    (config / "opencode.json").write_text(json.dumps(settings))
-    done = agents.run(
-        [str(agents.npm("opencode-ai", OPENCODE_VERSION) / "opencode"), "run", QUESTION],
-        home=tmp_path / "home",
-        cwd=broken,
-        env={"OPENCODE_CONFIG_DIR": str(config), "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
-    )
+    done = run_opencode(agents, settings, QUESTION, broken, tmp_path / "home")
     assert done.returncode == 0 and ANSWER in done.stdout, done.stdout + done.stderr
     assert check(reef, "opencode-tools")["asides"] == 1

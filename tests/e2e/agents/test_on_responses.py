@@ -8,7 +8,7 @@ from pathlib import Path
 from adapters.pi.runtime import PI_PACKAGE, PI_VERSION
 from tests.e2e.agents.installed import MARKS, Agents
 from tests.e2e.agents.scripted import CONTEXT_TOKENS, MODEL, ScriptedServer, tool_task
-from tests.e2e.agents.test_opencode import VERSION as OPENCODE_VERSION
+from tests.e2e.agents.test_opencode import run_opencode
 from tests.e2e.agents.test_opencode import settings as opencode_settings
 from tests.e2e.reef_home import ReefHome
 
@@ -29,20 +29,12 @@ def check(reef: ReefHome, model: ScriptedServer, scenario: str, asides: int) -> 
 
 def test_opencode(agents: Agents, model: ScriptedServer, reef: ReefHome, work: Path, tmp_path: Path) -> None:
     model.play(tool_task("read", {"filePath": str(work / "notes.txt")}, ANSWER, reasoning=REASONING))
-    config = tmp_path / "home" / "config"
-    config.mkdir(parents=True)
-    settings = json.loads(opencode_settings(reef))
+    settings = opencode_settings(reef)
     provider = settings["provider"]["reef"]
     provider["npm"] = "@ai-sdk/openai"
     provider["options"]["baseURL"] = f"{reef.url}/reef/scenarios/opencode/v1"
     provider["models"][MODEL]["reasoning"] = True
-    (config / "opencode.json").write_text(json.dumps(settings))
-    done = agents.run(
-        [str(agents.npm("opencode-ai", OPENCODE_VERSION) / "opencode"), "run", QUESTION],
-        home=tmp_path / "home",
-        cwd=work,
-        env={"OPENCODE_CONFIG_DIR": str(config), "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
-    )
+    done = run_opencode(agents, settings, QUESTION, work, tmp_path / "home")
     assert done.returncode == 0 and ANSWER in done.stdout, done.stdout + done.stderr
     check(reef, model, "opencode", asides=1)
 
