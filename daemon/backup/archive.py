@@ -35,6 +35,8 @@ _ALLOWED = re.compile(
 _MOST_FILES = 2_000_000
 _LARGEST_MANIFEST_BYTES = 512 << 20
 _BLOCK_BYTES = 1 << 20
+_LARGEST_HEADER_BYTES = 64 << 10
+_DESCRIBING = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 
 
 class StoredHash(BaseModel):
@@ -127,6 +129,17 @@ class _Hashing(io.RawIOBase):
         return data
 
 
+class _Header(tarfile.TarInfo):
+    """A member's header. `tarfile` takes what describes the next member into memory, however long its header says that it is."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
+        header = super().frombuf(buf, encoding, errors)
+        if header.type == tarfile.GNUTYPE_SPARSE or (header.type in _DESCRIBING and header.size > _LARGEST_HEADER_BYTES):
+            raise tarfile.ReadError("it holds a header that no backup of Reef has")
+        return header
+
+
 @contextlib.contextmanager
 def foreign(path: Path) -> Iterator[None]:
     """What the archive's libraries raise for a file that is none, as a `DataError`."""
@@ -144,11 +157,17 @@ def read_members(path: Path) -> Iterator[Member]:
     """
     with foreign(path), path.open("rb") as stream:
         unpacked = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=False)
-        with tarfile.open(fileobj=unpacked, mode="r|") as tar:
+        with tarfile.open(fileobj=unpacked, mode="r|", tarinfo=_Header) as tar:
             seen: set[str] = set()
             for info in tar:
                 name = info.name
-                if not info.isreg() or (name != MANIFEST and not allowed(name)) or name in seen or len(seen) > _MOST_FILES:
+                if (
+                    not info.isreg()
+                    or info.issparse()
+                    or (name != MANIFEST and not allowed(name))
+                    or name in seen
+                    or len(seen) > _MOST_FILES
+                ):
                     raise DataError(f"{path} holds {name[:100]!r}, which no backup of Reef's does.", "Nothing was restored.")
                 seen.add(name)
                 content = tar.extractfile(info)

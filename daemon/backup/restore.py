@@ -139,7 +139,9 @@ def _check(stage: Path, manifest: BackupManifest, tell: Tell) -> None:
             raise DataError(f"The database in the backup cannot be read: {error}.", "Take another copy of it.") from error
         if version > len(MIGRATIONS):
             raise DataError(f"The backup's database has schema {version}; this Reef knows {len(MIGRATIONS)}.", "Update Reef, then restore.")
-        if sound != "ok" or version != manifest.schema_version:
+        if version != manifest.schema_version:
+            raise DataError("The database in the backup is not the one that its manifest speaks of.", "Take another copy of it.")
+        if sound != "ok":
             raise DataError(f"The database in the backup is damaged: {sound}.", "Take another copy of it.")
     versions = stage / "versions.git"
     if versions.is_dir():

@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import tarfile
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -172,6 +173,23 @@ def test_links_cut_off_and_altered_backups_are_refused_and_nothing_changes(tmp_p
         if _content(altered) != _content(whole):  # here and there a bit of a compressed file means nothing
             (place / "x").write_bytes(altered)
             _refused(place, place / "x")
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.GNUTYPE_SPARSE]
+)
+def test_a_header_that_asks_for_gigabytes_is_refused_before_it_is_read(tmp_path: Path, kind: bytes) -> None:
+    header = tarfile.TarInfo("tasks/one")
+    header.type, header.size = kind, 1 << 28
+    packer = zstandard.ZstdCompressor().compressobj()
+    blocks = [packer.compress(header.tobuf(tarfile.GNU_FORMAT)), *(packer.compress(bytes(1 << 20)) for _ in range(64)), packer.flush()]
+    (tmp_path / "x").write_bytes(b"".join(blocks))
+    tracemalloc.start()
+    try:
+        assert "no backup of Reef has" in _refused(tmp_path, tmp_path / "x")
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def _content(packed: bytes) -> bytes | None:
