@@ -54,17 +54,26 @@ def _parse_carefully(text: str | bytes) -> JSON:
 
 def _bounded(value: JSON, *, exact: bool = False) -> JSON:
     """`value`, unless it is nested too deeply. With `exact`, a number that may have been a long integer raises `_Rounded`."""
-    level: list[list[JSON] | dict[str, JSON]] = [value] if isinstance(value, list | dict) else []
-    if exact and type(value) is float and abs(value) >= _LONGEST:
-        raise _Rounded
+    level: list[JSON] = [value]
     for _ in range(MAX_DEPTH):
-        inside = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
-        if exact and any([type(child) is float and abs(child) >= _LONGEST for child in inside]):
-            raise _Rounded
-        level = [child for child in inside if isinstance(child, list | dict)]
-        if not level:
+        inner: list[JSON] = []
+        for child in level:
+            if isinstance(child, str):
+                continue  # most are
+            if isinstance(child, dict):
+                inner += child.values()
+            elif isinstance(child, list):
+                inner += child
+            elif exact and type(child) is float and abs(child) >= _LONGEST:
+                raise _Rounded
+        if not inner:
             return value
-    raise _too_deep()
+        level = inner
+    if any([isinstance(child, list | dict) for child in level]):
+        raise _too_deep()
+    if exact and any([type(child) is float and abs(child) >= _LONGEST for child in level]):
+        raise _Rounded
+    return value
 
 
 def _too_deep() -> ValueError:

@@ -20,12 +20,14 @@ DEFAULT_SCENARIO = "default"
 _FRESH = 256
 _random: deque[bytes] = deque()  # not handed out yet; a deque's ends may be used by several threads
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_SHIFTS = range(110, -1, -10)
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 
 
 def new_id(prefix: str) -> str:
     """An id such as `rec_0ne6…`: sorts by creation time (48 bits of milliseconds), then 70 random bits."""
     value = (int(time.time() * 1000) << 72) | (int.from_bytes(_random_bytes()) >> 2)
-    return f"{prefix}_" + "".join([_ALPHABET[(value >> shift) & 31] for shift in range(115, -1, -5)])
+    return f"{prefix}_" + "".join([_PAIRS[(value >> shift) & 1023] for shift in _SHIFTS])
 
 
 def _random_bytes() -> bytes:

@@ -13,6 +13,7 @@ REDACT_IN_THREAD_CHARACTERS = 64 << 10
 WALK_IN_THREAD_CHARACTERS = 1 << 20  # a thread costs more than it takes to look at less
 _INNER_CHARACTERS = 32  # what an array or object weighs beside its texts
 _SEEN_OR_HEARD = frozenset({"image_url", "image", "input_image", "input_audio", "audio", "video", "video_url", "file", "input_file"})
+_MOST_CHARACTERS_A_BYTE = 6  # of a body, once a wire has made texts of its objects
 _LONGEST_TOKEN_CHARACTERS = 1024
 """No vocabulary in use has a longer token, so a prompt has at least its length over this many tokens."""
 
@@ -65,6 +66,8 @@ def check_fits(call: Call, model: ModelInfo) -> None:
     Raises:
         ContextOverflow: with the window's size.
     """
+    if call.size_bytes is not None and call.size_bytes * _MOST_CHARACTERS_A_BYTE // _LONGEST_TOKEN_CHARACTERS <= model.context_tokens:
+        return
     if call.text is None:
         if len(call.messages) > model.context_tokens:  # each is a token at least
             raise _overflow(len(call.messages), model, "messages")
@@ -86,6 +89,13 @@ def _overflow(least: int, model: ModelInfo, param: str) -> ContextOverflow:
         "Shorten what you send, or raise engine.context if the model has a larger window.",
         param=param,
     )
+
+
+def takes_long(call: Call) -> bool:
+    """Whether walking through the call would hold up the event loop."""
+    if call.size_bytes is not None:
+        return call.size_bytes > WALK_IN_THREAD_CHARACTERS
+    return is_long(call.messages, call.request, WALK_IN_THREAD_CHARACTERS)
 
 
 def is_long(messages: Sequence[Message], request: JSONObject | None = None, limit: int = REDACT_IN_THREAD_CHARACTERS) -> bool:

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from daemon import json_text
 from daemon.errors import BadRequest, Busy, TooLarge
 from daemon.gateway.errors import UnsupportedMediaType
+from daemon.gateway.heads import headers_of
 from daemon.gateway.security import BODY_LIMIT_BYTES
 from daemon.records import JSON, JSONObject
 
@@ -112,7 +113,7 @@ def _parse(data: bytes) -> JSON:
 
 
 async def _read(request: Request, limit_bytes: int, held: _Held) -> bytes:
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    encoding = headers_of(request.scope).get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", ""):
         raise UnsupportedMediaType(f"The content encoding {encoding!r} is not supported.", "Send the body plain or as gzip.")
     decoder = zlib.decompressobj(_GZIP_WBITS) if encoding == "gzip" else None
@@ -121,9 +122,15 @@ async def _read(request: Request, limit_bytes: int, held: _Held) -> bytes:
     begun = clock()
     try:
         async with asyncio.timeout(CHUNK_TIMEOUT_S) as deadline:
-            async for chunk in request.stream():
+            more = True
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone("The client hung up.")
+                chunk, more = message.get("body", b""), message.get("more_body", False)
                 sent += len(chunk)  # what is taken in and gives nothing, as a gzip header without end, counts too
-                deadline.reschedule(min(clock() + CHUNK_TIMEOUT_S, begun + START_S + sent / SLOWEST_BYTES_S))
+                if more:
+                    deadline.reschedule(min(clock() + CHUNK_TIMEOUT_S, begun + START_S + sent / SLOWEST_BYTES_S))
                 piece = chunk if decoder is None else decoder.decompress(chunk, limit_bytes + 1 - len(parts))
                 if decoder is not None and decoder.unused_data:
                     raise BadRequest("The body goes on after its gzip data has ended.", "Send it as one gzip member.")
@@ -133,8 +140,6 @@ async def _read(request: Request, limit_bytes: int, held: _Held) -> bytes:
                     raise TooLarge(f"The body is larger than {limit_bytes / (1 << 20):g} MiB.")
     except TimeoutError as error:
         raise TooSlow("The body came too slowly.", f"Send each part within {CHUNK_TIMEOUT_S:g} s.") from error
-    except ClientDisconnect as error:
-        raise ClientGone("The client hung up.") from error
     except zlib.error as error:
         raise BadRequest("The body is not valid gzip.") from error
     if decoder is not None and not decoder.eof:

@@ -28,6 +28,8 @@ class SamplingRequest:
 
     def resolve(self, defaults: Mapping[str, float]) -> Sampling:
         """Fill what is open from `defaults` (the serving hints), then from ours."""
+        if self is ALL_OPEN and not defaults:
+            return _OURS
 
         def pick(name: str, asked: float | None, ours: float) -> float:
             return asked if asked is not None else defaults.get(name, ours)
@@ -44,6 +46,10 @@ class SamplingRequest:
             repeat_penalty=self.repeat_penalty,
             logit_bias=self.logit_bias,
         )
+
+
+ALL_OPEN = SamplingRequest()
+_OURS = Sampling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,7 @@ class Call:
     request: JSONObject = field(default_factory=dict)  # the body without its messages, as sent: goes into the record
     extra: JSONObject = field(default_factory=dict)  # fields that only some engines understand
     sent: Sent | None = None  # None: it is never passed on as it is
+    size_bytes: int | None = None  # of the body that it came in: what that bounds needs no walk through the messages; None: not known
 
     @property
     def release(self) -> str | None:

@@ -16,7 +16,7 @@ from daemon.engine.base import Capability, Counted, Embedded, GenerateRequest, M
 from daemon.errors import Busy, Conflict, Unsupported
 from daemon.experience.sessions.grouping import SessionMatch, identify
 from daemon.failpoints import failpoint
-from daemon.gateway.admission import WALK_IN_THREAD_CHARACTERS, check_fits, check_length, check_model, check_supported, is_long
+from daemon.gateway.admission import WALK_IN_THREAD_CHARACTERS, check_fits, check_length, check_model, check_supported, is_long, takes_long
 from daemon.gateway.body import Body
 from daemon.gateway.call import Call, Place, Sent
 from daemon.gateway.choices import Starter, said_of
@@ -51,7 +51,7 @@ class StoreRecorder(Recorder):
     async def record(self, inference: Inference) -> None:
         store = self._services.store
         inference = await without_secrets(inference, store.redaction, self._services.engine.current)
-        if is_long(inference.messages, inference.request, WALK_IN_THREAD_CHARACTERS):
+        if not inference.lineage.keys and is_long(inference.messages, inference.request, WALK_IN_THREAD_CHARACTERS):
             future = await asyncio.to_thread(store.append, inference)
         else:
             future = store.append(inference)
@@ -83,10 +83,10 @@ class Gateway(Starter):
     def sent(self, call: Call, body: Body, request: Request, *headers: str) -> Call:
         """`call` with what the client sent, for an engine that speaks the wire. `headers`: names of those that the wire needs."""
         if call.wire not in self._services.engine.wires:
-            return call
+            return replace(call, size_bytes=len(body.data))
         known = headers_of(request.scope)
         kept = {name: known[name] for name in headers if name in known}
-        return replace(call, sent=Sent(body.data, body.value, kept))
+        return replace(call, sent=Sent(body.data, body.value, kept), size_bytes=len(body.data))
 
     async def place(self, call: Call, request: Request) -> Place:
         """Decide scenario and session of a conversation.
@@ -98,7 +98,7 @@ class Gateway(Starter):
             Conflict: the scenario stands on another release than the one that the request binds it to.
         """
         failpoint("admission.request-read")
-        long = is_long(call.messages, call.request, WALK_IN_THREAD_CHARACTERS)
+        long = takes_long(call)
         scenario = await self._admit(call, request, long=long)
         explicit = identify(headers_of(request.scope), call.request)
         resolve = self._services.store.resolve_session

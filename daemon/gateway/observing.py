@@ -76,7 +76,9 @@ class Observing:
         if level == logging.INFO and route in _POLLED:
             level = logging.DEBUG
         if _log.isEnabledFor(level):
-            _log.log(level, "%s %s %d", scope["method"], route, status, extra={"fields": _fields(scope, route, facts, status, seconds)})
+            record = logging.LogRecord(_log.name, level, __file__, 0, "%s %s %d", (scope["method"], route, status), None)
+            record.fields = _fields(scope, route, facts, status, seconds)
+            _log.handle(record)  # `log` would first look for the line of code that calls it
 
 
 def _id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -9,16 +9,13 @@ from daemon.gateway.call import Call
 from daemon.gateway.errors import json_bytes
 from daemon.records import JSONObject
 from daemon.serving.snapshot import Snapshot
-from daemon.serving_hints import ServingHints
-
-_NO_HINTS = ServingHints()
 
 
 def passed_on(call: Call, engine: Engine, snapshot: Snapshot) -> Forward | None:
     """What of `call` goes to `engine` as the client sent it; None where it must be translated: a release's hints change it, or the
     engine does not speak the wire."""
     sent = call.sent
-    if sent is None or call.wire not in engine.wires or snapshot.lora is not None or snapshot.hints != _NO_HINTS:
+    if sent is None or call.wire not in engine.wires or not snapshot.plain:
         return None
     renamed = call.model != engine.model.id  # it pins a release
     body = json_bytes({**sent.value, "model": engine.model.id}) if renamed else sent.data

@@ -6,7 +6,7 @@ cannot know the token, and cannot post JSON across origins without a preflight t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daemon.errors import BadRequest, Forbidden, ReefError, TooLarge, Unauthorized
 from daemon.gateway.errors import UnsupportedMediaType, error_response
+from daemon.gateway.heads import headers_of
 from daemon.tokens import Caller, Role, Tokens
 
 BODY_LIMIT_BYTES = 64 << 20
@@ -86,42 +87,42 @@ class Security:
         if scope["type"] != "http":
             return  # neither lifespan nor WebSockets are used; the server refuses an upgrade by itself
         try:
-            scope[_CALLER] = self._admit(Request(scope))
+            scope[_CALLER] = self._admit(scope)
         except ReefError as error:
             await error_response(error, scope["path"], close=True)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _admit(self, request: Request) -> Caller:
-        headers = request.headers
-        raw = request.scope["headers"]
-        if len(raw) > _HEADER_LIMIT or sum(len(name) + len(value) for name, value in raw) > _HEADER_LIMIT_BYTES:
+    def _admit(self, scope: Scope) -> Caller:
+        raw, headers = scope["headers"], headers_of(scope)
+        if len(raw) > _HEADER_LIMIT or sum([len(name) + len(value) for name, value in raw]) > _HEADER_LIMIT_BYTES:
             raise TooManyHeaders(f"The request has more than {_HEADER_LIMIT} headers or {_HEADER_LIMIT_BYTES >> 10} KiB of them.")
-        if len(request.scope["raw_path"]) + len(request.scope["query_string"]) > _URL_LIMIT_BYTES:
+        if len(scope["raw_path"]) + len(scope["query_string"]) > _URL_LIMIT_BYTES:
             raise URLTooLong(f"The request's address is longer than {_URL_LIMIT_BYTES >> 10} KiB.", "Send long values in the body.")
-        if len(headers.getlist("host")) > 1:
+        if len(raw) > len(headers) and sum([name == b"host" for name, _ in raw]) > 1:
             raise BadRequest("The request names its host twice.")
-        self._names.check(headers.get("host"), *headers.getlist("origin"))
+        self._names.check(headers.get("host"), *[value.decode("latin-1") for name, value in raw if name == b"origin"])
         if headers.get("upgrade", "").lower() == "websocket":
             raise BadRequest("WebSockets are not served here.", "Use HTTP with server-sent events.")
-        path = request.scope["path"]  # what is routed by; the URL's own path ends at a %3F
-        if path == _OPEN_PATH and request.method in ("GET", "HEAD"):
+        path = scope["path"]  # what is routed by; the URL's own path ends at a %3F
+        if path == _OPEN_PATH and scope["method"] in ("GET", "HEAD"):
             return Caller(Role.CLIENT)
-        caller = self._tokens.identify(_presented(request))
+        token = _presented(headers)
+        caller = self._tokens.identify(token)
         if caller is None:
-            missing = "The request has no token." if not _presented(request) else "The token is wrong."
+            missing = "The request has no token." if not token else "The token is wrong."
             raise Unauthorized(missing, "Send 'Authorization: Bearer TOKEN'; the client's token is in tokens/client of Reef's home.")
         _check_reach(caller, path)
-        if request.method in _BODY_METHODS:
-            _check_body(request)
+        if scope["method"] in _BODY_METHODS:
+            _check_body(headers)
         return caller
 
 
-def _presented(request: Request) -> str:
-    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+def _presented(headers: Mapping[str, str]) -> str:
+    scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and value.strip():
         return value.strip()
-    return request.headers.get("x-api-key", "").strip()
+    return headers.get("x-api-key", "").strip()
 
 
 def _check_reach(caller: Caller, path: str) -> None:
@@ -130,8 +131,8 @@ def _check_reach(caller: Caller, path: str) -> None:
         raise Forbidden("A run's token reaches only the evaluation routes of its own scenario.")
 
 
-def _check_body(request: Request) -> None:
-    length = request.headers.get("content-length")
+def _check_body(headers: Mapping[str, str]) -> None:
+    length = headers.get("content-length")
     if length is not None:
         if not length.isascii() or not length.isdigit():
             raise BadRequest("The content-length header is not a number.")
@@ -139,8 +140,8 @@ def _check_body(request: Request) -> None:
             raise TooLarge(f"The body is larger than {BODY_LIMIT_BYTES >> 20} MiB.")
         if int(length) == 0:
             return
-    elif "transfer-encoding" not in request.headers:
+    elif "transfer-encoding" not in headers:
         return
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         raise UnsupportedMediaType(f"The content type is {kind or 'missing'!r}.", "Send 'Content-Type: application/json'.")

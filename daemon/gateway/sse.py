@@ -17,7 +17,7 @@ from daemon.records import JSONObject
 T = TypeVar("T")
 
 KEEP_ALIVE_S = 5.0
-_UNWATCHED_S = 0.02  # a hang-up may be noticed so much later
+_UNWATCHED_S = 0.25  # a hang-up may be noticed so much later
 KEEP_ALIVE = b": keep-alive\n\n"
 DONE = b"data: [DONE]\n\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -11,6 +12,8 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+
+import orjson
 
 from daemon.errors import StorageError
 from daemon.observing.log_lines import plain, render
@@ -31,6 +34,8 @@ def set_up(home: Home) -> None:
         terminal = logging.StreamHandler(sys.stderr)
         terminal.setFormatter(_ForPeople())
         handlers.append(terminal)
+    # Nobody reads what these would look up for each line.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True, format="%(message)s")
     handlers[0].setFormatter(_JSONLines())
     for noisy in ("httpx", "httpcore", "aiohttp", "watchfiles", "uvicorn.error", "dulwich"):
@@ -133,8 +138,13 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)  # it names sessions: nobody else's business
 
 
+@functools.lru_cache(maxsize=1)  # lines of a busy daemon come many in a second
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
 def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{_second(int(seconds))}.{int(seconds % 1 * 1000):03d}Z"
 
 
 def _entry(record: logging.LogRecord) -> JSONObject:
@@ -154,7 +164,11 @@ def _entry(record: logging.LogRecord) -> JSONObject:
 
 class _JSONLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(_entry(record), ensure_ascii=False, separators=(",", ":"))
+        entry = _entry(record)
+        try:
+            return orjson.dumps(entry).decode()
+        except TypeError:  # half a character
+            return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
 
 
 class _ForPeople(logging.Formatter):

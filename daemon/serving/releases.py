@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import OrderedDict
 from pathlib import Path
 
@@ -54,6 +55,7 @@ class RepositoryReleases(ReleaseSource):
         return snapshot
 
 
+@functools.lru_cache(maxsize=4)  # each request asks
 def base_facts(model: ModelInfo) -> BaseModelFacts:
     """What a manifest says of the base model that serves now."""
     return BaseModelFacts(

@@ -9,6 +9,8 @@ from daemon.engine.base import LoRA
 from daemon.serving_hints import ServingHints
 from daemon.versions.manifest import BaseModelFacts
 
+_NO_HINTS = ServingHints()
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -20,6 +22,10 @@ class Snapshot:
     hints: ServingHints = field(default_factory=ServingHints)
     content_id: str = ""  # of everything that the release holds
     base: BaseModelFacts | None = None  # the model that it was made for; None: it goes with any
+    plain: bool = field(init=False, compare=False)  # no hint changes what is asked, no LoRA what is answered
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plain", self.lora is None and self.hints == _NO_HINTS)
 
 
 def base_snapshot(scenario: str) -> Snapshot:

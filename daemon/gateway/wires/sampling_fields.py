@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from daemon.errors import BadRequest
-from daemon.gateway.call import SEED_LIMIT, SamplingRequest
+from daemon.gateway.call import ALL_OPEN, SEED_LIMIT, SamplingRequest
 from daemon.gateway.wires.fields import an_object, bad, boolean, integer, number, texts
 from daemon.records import JSONObject
 
 MAX_CHOICES = 8
 MAX_TOP_LOGPROBS = 20
 _MAX_TOKENS_LIMIT = 1 << 31
+_SAMPLING_FIELDS = frozenset(
+    [
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "seed",
+        "stop",
+        "presence_penalty",
+        "frequency_penalty",
+        "repeat_penalty",
+        "repetition_penalty",
+        "logit_bias",
+    ]
+)
 _MAX_STOPS = 16
 _MAX_BIASES = 1024
 _TOKEN_DIGITS = 9
@@ -17,6 +32,8 @@ _TOKEN_DIGITS = 9
 
 def parse_sampling(body: JSONObject) -> SamplingRequest:
     """Raises `BadRequest`, naming the field."""
+    if _SAMPLING_FIELDS.isdisjoint(body):  # as most agents ask
+        return ALL_OPEN
     top_k = integer(body, "top_k", -1, 1 << 20)
     repeat = number(body, "repeat_penalty", 0.01, 10)
     return SamplingRequest(
