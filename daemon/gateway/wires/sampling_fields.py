@@ -10,21 +10,8 @@ from daemon.records import JSONObject
 MAX_CHOICES = 8
 MAX_TOP_LOGPROBS = 20
 _MAX_TOKENS_LIMIT = 1 << 31
-_SAMPLING_FIELDS = frozenset(
-    [
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "seed",
-        "stop",
-        "presence_penalty",
-        "frequency_penalty",
-        "repeat_penalty",
-        "repetition_penalty",
-        "logit_bias",
-    ]
-)
+_PENALTIES = ("presence_penalty", "frequency_penalty", "repeat_penalty", "repetition_penalty")
+_SAMPLING_FIELDS = frozenset(("temperature", "top_p", "top_k", "min_p", "seed", "stop", "logit_bias", *_PENALTIES))
 _MAX_STOPS = 16
 _MAX_BIASES = 1024
 _TOKEN_DIGITS = 9
