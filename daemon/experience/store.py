@@ -30,7 +30,7 @@ from daemon.experience.sessions.placing import Placer, Recall
 from daemon.experience.sessions.tallies import count_report
 from daemon.experience.writer import Writer
 from daemon.observing.measures import CommitMeasures
-from daemon.records import Inference, JSONObject, Lineage, Message, Report, TurnKind
+from daemon.records import Inference, JSONObject, Lineage, Message, Report, Step, TurnKind
 from daemon.redaction.redact import RedactionRule, redact_report
 
 T = TypeVar("T")
@@ -263,8 +263,9 @@ class Store:
             if known == replace(record, created_at=0.0, session="", kind=TurnKind.TURN, lineage=Lineage(), sequence=0, tokens=None):
                 return False
         elif not _is_taken(connection, inference.id, inference.scenario):
-            self._rows.inference(connection, record)
-            self._placer.add(inference)
+            lineage = self._placer.lineage(inference) if inference.lineage.step is Step.UNKNOWN else inference.lineage
+            self._rows.inference(connection, replace(record, lineage=lineage))
+            self._placer.add(replace(inference, lineage=lineage))
             return True
         raise Conflict(f"The id {inference.id} is taken by another record.", "Send it under another id.")
 

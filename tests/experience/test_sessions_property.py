@@ -140,6 +140,23 @@ def test_what_was_decided_live_can_be_found_again_from_the_records(random: Rando
     assert [record.lineage for record in again.inferences] == [record.lineage for record in records]
 
 
+@pytest.mark.parametrize("style", [0, 1, 2])
+def test_what_is_imported_is_placed_once_and_for_all_as_it_would_have_been_live(store: Store, reader: Reader, style: int) -> None:
+    """In two parts, as a resumed import does; whoever looks at the session later need not place it again."""
+    records: list[Inference] = []
+    random = Random(style)
+    _play(random, [Client(NAMED, random, style)], Placer(SessionIndex(), Recall(Path("never opened"))), [*ACTIONS * 4], records)
+    bare = [replace(record, lineage=Lineage()) for record in records]
+    for part in (bare[:9], bare[9:], bare):
+        store.append_imported(part).result(10)
+    stored = [turn.inference.lineage for turn in reader.session(records[0].session).turns]
+    assert [(one.step, one.follows) for one in stored] == [(record.lineage.step, record.lineage.follows) for record in records]
+    rows = reader.loader().inferences("ORDER BY i.sequence", ())
+    assert len(rows) == len(records)
+    fresh = linked([replace(row, lineage=Lineage()) for row in rows], {})
+    assert reader.observed("1", ()) == {sequence: names for sequence, names in fresh.observed.items() if names}
+
+
 def test_a_restart_between_any_two_turns_changes_no_session(tmp_path: Path) -> None:
     """Without the memory of before, the database tells; only that a request was sent before is not known any more."""
     random = Random(7)

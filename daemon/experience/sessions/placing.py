@@ -108,6 +108,12 @@ class Placer:
         kind = turn_kind(messages, request, facts, explicit=explicit is not None)
         return SessionMatch(session, is_new, kind, self._index.lineage(scenario, session, messages, keys, kind))
 
+    def lineage(self, inference: Inference) -> Lineage:
+        """How a record whose session is known follows from what is known of it."""
+        self._remember(inference.scenario, inference.session)
+        keys = conversation_marks(inference.messages)
+        return self._index.lineage(inference.scenario, inference.session, inference.messages, keys, inference.kind)
+
     def add(self, inference: Inference) -> None:
         """Remember a record."""
         if inference.kind is TurnKind.TURN and inference.status is not Status.ERROR:
