@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from pathlib import Path
 
 import psutil
 
 RUN_MARK = "RUN_OF_REEF"
-"""Names the run that started a process; passed on to all that it starts."""
+"""Names the run that started a process, as `run_mark` does; passed on to all that it starts."""
 _GONE_S = 2.0
 
 
@@ -26,9 +27,14 @@ def kill(processes: Iterable[psutil.Process]) -> None:
     psutil.wait_procs(found, timeout=_GONE_S)
 
 
-def kill_run(run_id: str) -> None:
-    """End all that a run has started and left behind."""
-    kill(marked(RUN_MARK, run_id))
+def run_mark(folder: Path) -> str:
+    """What marks the processes of the run whose folder this is: a run of the same id in another home, restored there, is another."""
+    return str(folder.resolve())
+
+
+def kill_run(folder: Path) -> None:
+    """End all that the run of this folder has started and left behind."""
+    kill(marked(RUN_MARK, run_mark(folder)))
 
 
 def _carries(process: psutil.Process, name: str, value: str) -> bool:

@@ -30,7 +30,7 @@ async def recover(services: Services) -> None:
     await _finish_published_runs(services)
     for run_id in await asyncio.wrap_future(services.runs.fail_unfinished("The daemon stopped while it ran.")):
         _log.warning("The run %s ended with the daemon; its experience is free again", run_id)
-        await asyncio.to_thread(kill_run, run_id)
+        await asyncio.to_thread(kill_run, services.home.runs / run_id)
     archived = await asyncio.to_thread(_archived, services)
     for name in await asyncio.to_thread(services.repository.scenarios):
         if name in archived:

@@ -19,7 +19,7 @@ from daemon.engine.base import LoRA
 from daemon.errors import BadRequest, DataError, EngineError, ReefError, StorageError
 from daemon.evolution.job import CANDIDATE, JOB_FILE, RunJob
 from daemon.files import sha256_file
-from daemon.marked import RUN_MARK, kill, kill_run
+from daemon.marked import RUN_MARK, kill, kill_run, run_mark
 from daemon.paths import Home
 from daemon.records import JSONObject
 from daemon.serving.serving import Serving
@@ -59,7 +59,7 @@ class Supervision:
             ReefError: the run failed, hung, took too long, or was killed; with its own sentence where it gave one.
         """
         job = self._job
-        environment = {RUN_MARK: job.run_id}
+        environment = {RUN_MARK: run_mark(job.folder)}
         if self._teacher_key is not None and self._teacher_key in os.environ:
             environment[self._teacher_key] = os.environ[self._teacher_key]
         child = await Child.start(
@@ -90,7 +90,7 @@ class Supervision:
             started = await asyncio.to_thread(_descendants, child.pid)
             await child.terminate(grace_s=1)
             await asyncio.to_thread(kill, started)
-            await asyncio.to_thread(kill_run, job.run_id)
+            await asyncio.to_thread(kill_run, job.folder)
             await asyncio.gather(*watchers, reading, gone, return_exceptions=True)
         if self._failure is not None:
             raise _failure(self._failure)

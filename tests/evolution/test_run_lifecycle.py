@@ -10,7 +10,7 @@ import pytest
 
 from daemon.errors import Conflict, StorageError
 from daemon.experience.runs import RunStatus
-from daemon.marked import RUN_MARK, marked
+from daemon.marked import RUN_MARK, marked, run_mark
 from tests.daemon.running import running
 from tests.evolution import own_recipes
 from tests.evolution.run_bench import bench
@@ -150,15 +150,22 @@ async def test_a_run_whose_result_is_there_waits_for_nothing_that_its_recipe_lef
         for recipe in ("Forks", "Threads"):
             run, _ = await asyncio.wait_for(b.run(recipe), 30)
             assert run.status is RunStatus.DONE, run
-            assert not marked(RUN_MARK, run.id)
+            assert not marked(RUN_MARK, run_mark(b.services.home.runs / run.id))
 
 
 async def test_what_a_run_left_behind_ends_when_the_next_daemon_starts(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         started = await asyncio.wrap_future(b.services.runs.create("default", "own", trigger="owner", config={}))
-        orphan = psutil.Popen(["sleep", "62"], env={RUN_MARK: started.id}, start_new_session=True)
+        folder = b.services.home.runs / started.id
+        orphan = psutil.Popen(["sleep", "62"], env={RUN_MARK: run_mark(folder)}, start_new_session=True)
+        restored_elsewhere = psutil.Popen(
+            ["sleep", "62"], env={RUN_MARK: run_mark(tmp_path / "other" / started.id)}, start_new_session=True
+        )
     async with running(tmp_path / "home"):
         assert not orphan.is_running()
+        assert restored_elsewhere.is_running(), "a run of the same id in another home must go on"
+    restored_elsewhere.kill()
+    restored_elsewhere.wait()
 
 
 async def test_the_trainer_stands_still_while_requests_are_served(tmp_path: Path) -> None:
