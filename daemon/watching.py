@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
-from watchfiles import awatch
 
 from daemon.config import Config
 from daemon.config_load import LoadedConfig, changed, load, restart_needed
@@ -24,6 +23,7 @@ _log = logging.getLogger("reef.config")
 _AT_START = ("storage",)
 """Sections beside the listener's and the engine's that are read once."""
 _AGAIN_S = 60.0
+_LOOK_S = 0.5
 _NICE = 19
 """Requests come before the check of a recipe."""
 
@@ -45,9 +45,12 @@ class ConfigSource:
 
 async def watch(source: ConfigSource, services: Services, names: Names) -> None:
     """Follow the configuration files until cancelled."""
-    files, folders = _places(services.loaded)
-    async for changes in awatch(*folders, stop_event=services.stopping, recursive=False, step=200):
-        if any(path in files for _, path in changes):
+    seen = _states(services.loaded)
+    while not services.stopping.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(services.stopping.wait(), _LOOK_S)
+        if (now := _states(services.loaded)) != seen:
+            seen = now
             await reload(source, services, names)
 
 
@@ -106,10 +109,21 @@ def _of_scenarios(config: Config) -> dict[str, JsonValue]:
     return {f"{name}.{section}": own[section] for name, own in config.scenarios.items() for section in _AT_START if section in own}
 
 
-def _places(loaded: LoadedConfig) -> tuple[set[str], set[Path]]:
-    """The files to follow, and their folders: editors replace a file, and the home's own may not be there yet."""
-    files = {path.resolve() for path in loaded.files}
-    return {str(path) for path in files}, {path.parent for path in files if path.parent.is_dir()}
+def _states(loaded: LoadedConfig) -> list[tuple[int, int, int] | None]:
+    """What tells a changed file, for each of them; None: it is not there.
+
+    They are looked at again and again: the system's own watching is of their folder, where the experience database is written to with
+    every request, and would tell of each write.
+    """
+    states: list[tuple[int, int, int] | None] = []
+    for path in loaded.files:
+        try:
+            found = path.stat()
+        except OSError:
+            states.append(None)
+        else:
+            states.append((found.st_mtime_ns, found.st_size, found.st_ino))
+    return states
 
 
 def _warn(services: Services, sentence: str) -> None:
