@@ -52,6 +52,7 @@ class Rows:
         self._scenarios: dict[str, int] = {}
         self._last: int | None = None  # sequence that was given
         self._sequences: dict[str, int] = {}  # of the latest receipts
+        self._early: dict[str, list[int]] = {}  # receipt of a first choice that is still to come → further ones that ended before it
 
     def forget(self) -> None:
         self._forest.forget()
@@ -60,6 +61,7 @@ class Rows:
         self._scenarios.clear()
         self._last = None
         self._sequences.clear()
+        self._early.clear()
 
     def scenario(self, connection: sqlite3.Connection, name: str, created_at: float) -> int:
         known = self._scenarios.get(name)
@@ -100,6 +102,7 @@ class Rows:
         records: list[Sequence[Value]] = []
         rows: list[Sequence[Value]] = []
         signals: list[Sequence[Value]] = []
+        adopted: list[Sequence[Value]] = []
         scenarios = [self.scenario(connection, inference.scenario, inference.created_at) for inference in batch]
         keys = [clean(inference.session) for inference in batch]
         self._sessions.find(connection, zip(scenarios, keys, strict=True))
@@ -112,6 +115,9 @@ class Rows:
             parent = self._sequence_of(connection, inference.lineage.follows, scenario)
             if parent is not None and (observed := observed_by(connection, inference, parent)):
                 signals.append((parent, " ".join(observed)))
+            if parent is None and inference.lineage.step is Step.CHOICE:
+                self._early.setdefault(inference.lineage.follows, []).append(sequence)
+            adopted += [(sequence, early) for early in self._early.pop(inference.id, ())]
             rows.append(
                 (
                     sequence,
@@ -135,10 +141,14 @@ class Rows:
         insert(connection, _RECORDS, records)
         self._sessions.write(connection)
         insert(connection, _INFERENCES, rows)
+        if adopted:
+            connection.executemany("UPDATE inferences SET parent = ? WHERE sequence = ?", adopted)
         for row in signals:  # seldom any; two of a batch may speak of the same turn
             insert(connection, _SIGNALS, [row], _MORE_SIGNALS)
         if len(self._sequences) > _SEQUENCES:
             self._sequences.clear()
+        if len(self._early) > _SEQUENCES:
+            self._early.clear()
         return list(sequences)
 
     def _take_sequences(self, connection: sqlite3.Connection, count: int) -> int:

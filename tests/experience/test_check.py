@@ -63,6 +63,27 @@ def test_a_retry_and_a_further_choice_count_with_their_turn(tmp_path: Path, step
     store.close()
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_a_further_choice_that_ends_first_still_belongs_to_the_first_one(tmp_path: Path, together: bool) -> None:
+    path = tmp_path / "experience.db"
+    store = Store.open(path)
+    first = inference([user("one")], "slow", lineage=Lineage(Step.BEGIN))
+    quick = replace(inference([user("one")], "quick"), lineage=Lineage(Step.CHOICE, first.id))
+    if together:
+        store.append_imported([quick, first]).result(10)
+    else:
+        for record in (quick, first):
+            store.append(record).result(10)
+    reader = Reader(path)
+    turns = reader.session("s1").turns
+    assert [turn.inference.id for turn in turns] == [first.id, quick.id]
+    assert turns[1].inference.lineage.follows == first.id
+    assert [len(turn.new_messages) for turn in turns] == [1, 0], "the request is shown once"
+    assert check(path) == []
+    reader.close()
+    store.close()
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -59,14 +59,14 @@ def linked(inferences: Sequence[Inference], observed: Mapping[int, tuple[str, ..
 
 
 def turns_of(records: Linked, reports: Mapping[int, tuple[Report, ...]]) -> tuple[SessionTurn, ...]:
-    """In the order of the records; asides among them."""
+    """In the order of the records; asides among them. A further choice stands behind its first one, whichever ended first."""
     by_id = {item.id: item for item in records.inferences}
     gone_on = {item.lineage.follows for item in records.inferences if item.lineage.step in _GOES_ON}
     again = Counter(item.lineage.follows for item in records.inferences if item.lineage.step is Step.RETRY)
     lines: dict[str, int] = {}
     latest_line = -1
     turns: list[SessionTurn] = []
-    for item in records.inferences:
+    for item in _firsts_first(records.inferences):
         lineage = item.lineage
         parent = by_id.get(lineage.follows)
         if item.kind is TurnKind.ASIDE:
@@ -81,6 +81,16 @@ def turns_of(records: Linked, reports: Mapping[int, tuple[Report, ...]]) -> tupl
         signals = signals_of(item, found, again[item.id], records.observed.get(item.sequence, ()), last=last)
         turns.append(SessionTurn(item, found, signals, _added(item, parent), line, again[item.id]))
     return tuple(turns)
+
+
+def _firsts_first(inferences: Sequence[Inference]) -> Sequence[Inference]:
+    places = {item.id: item.sequence for item in inferences}
+
+    def place(item: Inference) -> tuple[int, bool, int]:
+        followed = places.get(item.lineage.follows, 0)
+        return max(item.sequence, followed), followed > item.sequence, item.sequence
+
+    return sorted(inferences, key=place)
 
 
 def _added(item: Inference, parent: Inference | None) -> int:
