@@ -8,11 +8,13 @@ from pathlib import Path
 
 from daemon.errors import DataError
 from daemon.experience.database import storage_errors
+from daemon.experience.loading import STEPS
 from daemon.experience.packing import digest, object_from_json, unpack, unpack_trace
 from daemon.experience.reader import Reader
 from daemon.experience.schema import MIGRATIONS
 from daemon.experience.search.file import index_path, open_index_to_read
 from daemon.experience.sessions.tallies import COUNTED, WRONG
+from daemon.records import Step
 
 _MESSAGES = """
 SELECT m.id, m.hash, p.hash, m.body, b.data FROM messages m LEFT JOIN messages p ON p.id = m.parent LEFT JOIN blobs b ON b.id = m.blob
@@ -29,7 +31,10 @@ SELECT s.key FROM sessions s WHERE
   OR NOT EXISTS (SELECT 1 FROM inferences i WHERE i.session = s.id AND i.sequence = s.last_sequence)
 """
 _DETAILS = "SELECT r.id, i.detail, i.trace FROM inferences i JOIN records r ON r.sequence = i.sequence"
-_UNCALLED = "SELECT r.id FROM inferences i JOIN records r ON r.sequence = i.sequence WHERE i.parent >= i.sequence"
+_UNCALLED = f"""
+SELECT r.id FROM inferences i JOIN records r ON r.sequence = i.sequence
+WHERE i.parent = i.sequence OR i.parent > i.sequence AND coalesce(i.step, 0) <> {STEPS.index(Step.CHOICE)}
+"""
 _WORDS_OF_NOTHING = "SELECT count(*) FROM search.documents d LEFT JOIN records r ON r.sequence = d.sequence WHERE r.sequence IS NULL"
 _NO_WORDS = """
 SELECT count(*) FROM inferences i LEFT JOIN search.documents d ON d.sequence = i.sequence
