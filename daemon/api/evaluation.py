@@ -62,8 +62,11 @@ class _CandidateStarter(Starter):
         return begin(_Unrecorded(), lease, call, place, Priority.EVALUATION, steps, index)
 
     def added(self, records: Sequence[Inference]) -> JSONObject:
-        """Token ids and log-probabilities, and no receipt: nothing was stored."""
-        return {"release_id": records[0].release_id, "tokens": tokens_view(records[0])} | said_of(records)
+        """Token ids and log-probabilities, and no receipt: nothing was stored. `choices` has each one's where more were asked for."""
+        added: JSONObject = {"release_id": records[0].release_id, "tokens": tokens_view(records[0])}
+        if len(records) > 1:
+            added["choices"] = [{"tokens": tokens_view(record)} for record in records]
+        return added | said_of(records)
 
     def headers(self, records: Sequence[Inference]) -> dict[str, str]:
         return {}

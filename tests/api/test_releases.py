@@ -111,6 +111,10 @@ async def test_evaluation_answers_without_recording_and_gives_tokens(tmp_path: P
         head = (await daemon.owner.post(f"{path}/head/v1/chat/completions", json=body)).json()
         base = (await daemon.owner.post(f"{path}/base/v1/chat/completions", json=body)).json()
         assert "agent_record_id" not in head["reef"] and len(head["reef"]["tokens"]["logprobs"]) == head["usage"]["completion_tokens"]
+        assert "choices" not in head["reef"]
+        both = (await daemon.owner.post(f"{path}/head/v1/chat/completions", json={**body, "n": 2})).json()
+        assert [len(one["tokens"]["logprobs"]) for one in both["reef"]["choices"]] == [len(head["reef"]["tokens"]["logprobs"])] * 2
+        assert both["reef"]["choices"][0]["tokens"] == both["reef"]["tokens"]
         assert head["usage"]["prompt_tokens"] > base["usage"]["prompt_tokens"], "the head's hints apply, the base has none"
         tokens = (await daemon.owner.post(f"{path}/head/v1/render", json={"messages": body["messages"]})).json()["tokens"]
         assert len(tokens) == base["usage"]["prompt_tokens"]
