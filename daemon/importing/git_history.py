@@ -7,7 +7,9 @@ fetched. Files, lines and commits are bounded, and so is the memory that a hosti
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
+import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +17,17 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from dulwich.diff_tree import TreeChange, tree_changes
-from dulwich.errors import NotGitRepository
+from dulwich.errors import (
+    ApplyDeltaError,
+    ChecksumMismatch,
+    FileFormatException,
+    MissingCommitError,
+    NotGitRepository,
+    ObjectMissing,
+    WrongObjectException,
+)
 from dulwich.objects import Blob, Commit, TreeEntry
+from dulwich.refs import SymrefLoop
 from dulwich.repo import Repo
 
 from daemon.errors import DataError
@@ -33,6 +44,9 @@ _SHOWN_CHARACTERS = 4000
 _LINE_CHARACTERS = 200
 _CONTEXT = 3
 _MEMORY_BYTES = 2 << 30
+_MALFORMED = (FileFormatException, ChecksumMismatch, ObjectMissing, MissingCommitError, WrongObjectException, ApplyDeltaError, SymrefLoop)
+_MISREAD = (KeyError, ValueError, OSError, AssertionError, TypeError, AttributeError, IndexError, ArithmeticError, EOFError, RecursionError)
+"""What dulwich raises besides where it meets something that is missing or was never written by git."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,7 @@ def read_commits(folder: Path, limit: int = COMMITS) -> Iterator[CommitPair]:
     """
     if not folder.is_dir():
         raise DataError(f"{folder} cannot be read: there is no such folder.")
+    _refuse_devices(folder)
     try:
         with _bounded_memory(), contextlib.closing(Repo.discover(str(folder))) as repository:
             newest = [entry.commit for entry in repository.get_walker(include=[repository.head()], max_entries=limit)]
@@ -76,7 +91,7 @@ def read_commits(folder: Path, limit: int = COMMITS) -> Iterator[CommitPair]:
         raise DataError(f"{folder} cannot be read: it is no git repository.") from error
     except (MemoryError, zlib.error) as error:
         raise DataError(f"{folder} cannot be read: it holds an object that is damaged or far too large.") from error
-    except (KeyError, ValueError, OSError, AssertionError) as error:  # what dulwich raises for missing and malformed objects
+    except (*_MALFORMED, *_MISREAD) as error:
         raise DataError(f"{folder} cannot be read: its history is empty, incomplete or damaged ({type(error).__name__}).") from error
 
 
@@ -173,6 +188,21 @@ def _unified(before: list[str], after: list[str]) -> tuple[list[str], int, int]:
             lines += [f"+{line[:_LINE_CHARACTERS]}" for line in new[new_from:new_to]]
             removed, added = removed + old_to - old_from, added + new_to - new_from
     return lines, added, removed
+
+
+def _refuse_devices(folder: Path) -> None:
+    """Raises `DataError` where a file of the repository is a pipe or a device: opening one waits for ever, or reads without end."""
+    places = (folder.absolute(), *folder.absolute().parents)
+    control = next((found for place in places for found in (place / ".git", place) if os.path.lexists(found / "HEAD")), None)
+    if control is None:
+        return
+    for parent, _, names in os.walk(control):
+        for name in names:
+            path = os.path.join(parent, name)
+            with contextlib.suppress(OSError):
+                kind = os.stat(path).st_mode
+                if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
+                    raise DataError(f"{folder} cannot be read: {path} is no regular file.")
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
 import zlib
 from pathlib import Path
@@ -98,6 +100,48 @@ def test_what_is_no_whole_repository_is_refused(repository: Path, tmp_path_facto
     tree = git(repository, "rev-parse", "HEAD~2:a.py").strip()
     (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
     with pytest.raises(DataError, match="incomplete or damaged"):
+        list(read_commits(repository))
+
+
+@pytest.mark.parametrize(
+    "commit",
+    [
+        b"",
+        b"\xff" * 100,
+        b"tree zzz\n",
+        b"parent x\n\n",
+        b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n\nm",
+        b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor a <a> 1e5 +0000\ncommitter a <a> x y\n\nm",
+        b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nparent 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"
+        b"author a <a> 1 +0\ncommitter a <a> 1 +0\n\nm",
+    ],
+)
+def test_a_commit_that_git_never_wrote_is_told_in_a_sentence(repository: Path, commit: bytes) -> None:
+    raw = b"commit %d\0" % len(commit) + commit
+    name = hashlib.sha1(raw).hexdigest()
+    place = repository / ".git/objects" / name[:2] / name[2:]
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(zlib.compress(raw))
+    (repository / ".git/HEAD").write_text(name)
+    with pytest.raises(DataError, match="cannot be read"):
+        list(read_commits(repository))
+
+
+@pytest.mark.parametrize("name", ["HEAD", "config", "packed-refs"])
+def test_a_pipe_among_the_files_of_git_is_not_waited_for(repository: Path, name: str) -> None:
+    (repository / ".git" / name).unlink(missing_ok=True)
+    os.mkfifo(repository / ".git" / name)
+    (repository / "below").mkdir()
+    for folder in (repository, repository / "below"):
+        with pytest.raises(DataError, match="no regular file"):
+            list(read_commits(folder))
+
+
+def test_references_that_go_in_a_circle_are_told_in_a_sentence(repository: Path) -> None:
+    (repository / ".git/HEAD").write_text("ref: refs/heads/a\n")
+    (repository / ".git/refs/heads/a").write_text("ref: refs/heads/b\n")
+    (repository / ".git/refs/heads/b").write_text("ref: refs/heads/a\n")
+    with pytest.raises(DataError, match="cannot be read"):
         list(read_commits(repository))
 
 
