@@ -237,8 +237,15 @@ def title_of(messages: Sequence[Message]) -> str:
     """What the user asked last: what stands before it in a first request are an agent's examples, files and reminders."""
     for message in reversed(messages):
         if message.get("role") == "user" and (text := own_words(message) or text_of(message.get("content")).strip()):
-            return clean(" ".join(text.partition("\n\n")[0].split())[:_TITLE_CHARACTERS])
+            return clean(" ".join(_opening(text).split())[:_TITLE_CHARACTERS])
     return ""
+
+
+def _opening(text: str) -> str:
+    """The first paragraph, and the one that it announces."""
+    first, _, rest = text.partition("\n\n")
+    second, _, _ = rest.partition("\n\n")
+    return f"{first} {second}" if first.rstrip().endswith(":") else first
 
 
 @lru_cache(maxsize=256)

@@ -301,3 +301,8 @@ def test_a_full_memory_asks_the_database(store: Store, monkeypatch: pytest.Monke
     assert (match.session, match.is_new) == (first.session, False)
     assert store.resolve_session("default", named.session, [user("z")]).is_new is False
     assert store.resolve_session("default", "never", [user("z")]).is_new is True
+
+
+def test_a_title_goes_on_to_what_the_first_words_announce(store: Store, reader: Reader) -> None:
+    store.append(inference([user("Write a message for:\n\na.py | 3 +-\n\n+ line")])).result(10)
+    assert reader.sessions()[0].title == "Write a message for: a.py | 3 +-"
