@@ -54,7 +54,8 @@ def send(score: float, words: list[str], last: bool, session: str, scenario: str
         return
     judged = f"{'good' if score > 0 else 'bad'}{', with a correction' if correction else ''}"
     count = len(references) if isinstance(references, list) else 0
-    print(f"Noted for {f'{count} of the session {session}' if session else receipt}: {judged}.")
+    replies = f"{count} {'reply' if count == 1 else 'replies'}"
+    print(f"Noted for {f'{replies} of the session {session}' if session else receipt}: {judged}.")
 
 
 def _understand(words: list[str]) -> tuple[str, str]:

@@ -73,8 +73,8 @@ def run_restore(home: Home, file: Path, *, force: bool, json_output: bool) -> in
         if aside:
             print(f"  What was there lies in {aside}.")
         for name, sha256 in done.manifest.models.items():
-            print(f"  Releases need the model {name} (sha256 {sha256[:12]}…): put it into {home.models} if it is not there.")
-        print("  Next: reef up, and install the agents again: reef install pi")
+            print(f"  Releases need the model {name} (sha256 {sha256[:12]}…): unless it came with Reef, put it into {home.models}.")
+        print("  Next: reef up. Tokens do not travel: give agents and editors the new one, and install pi again: reef install pi")
     return 0
 
 

@@ -18,8 +18,8 @@ Check = Annotated[bool, typer.Option("--check", help="Instead: verify this backu
 def backup(file: File = None, check: Check = False, as_json: AsJSON = False) -> None:
     """The experience, the releases with their LoRAs, the settings, the tasks; verified once it is written.
 
-    It can be made while the daemon runs, and appears under its name only when it is whole. Tokens, base models, installed agents
-    and runs are not in it. Keep it as private as the home: it holds what was said.
+    It appears under its name only when it is whole. Tokens, base models, installed agents and runs are not in it. Keep it as
+    private as the home: it holds what was said.
 
     \b
     Examples:

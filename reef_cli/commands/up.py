@@ -40,6 +40,7 @@ def up(config: ConfigFile = None, port: Port = None, as_json: AsJSON = False) ->
         print("To start it with other settings: reef down, then reef up again")
     elif started:
         print(f"  OpenAI endpoint  {running.url}/v1")
+        print(f"  Anthropic's API  {running.url}")
         print(f"  API key          the text of {shown(where.client_token)}")
         print("  See              reef status, reef logs")
 

@@ -42,7 +42,7 @@ def test_a_person_who_says_no_has_sent_nothing(reef, daemon: StandIn, monkeypatc
 def test_a_session_is_judged_as_a_whole(reef, daemon: StandIn) -> None:
     daemon.answer("POST /reef/report", {"agent_record_id": "rep_1", "session": "ses_1", "references": ["rec_1", "rec_2"]})
     result = reef("good", "--session", "ses_1", "all", "of", "it")
-    assert "Noted for 2 of the session ses_1: good." in result.out
+    assert "Noted for 2 replies of the session ses_1: good." in result.out
     assert daemon.asked[-1][2] == {"score": 1.0, "session": "ses_1", "feedback": {"note": "all of it"}}
     for arguments in (("rec_1",), ("--last",), ("--correction", "x")):
         assert reef("bad", "--session", "ses_1", *arguments).code == 1

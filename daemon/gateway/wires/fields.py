@@ -62,7 +62,7 @@ def text(body: JSONObject, name: str, *, limit: int = 1 << 20) -> str | None:
 def required_text(body: JSONObject, name: str, *, limit: int = 1 << 20) -> str:
     value = text(body, name, limit=limit)
     if not value:
-        raise BadRequest(f"'{name}' is missing.", param=name)
+        raise BadRequest(f"'{name}' is missing.", "GET /v1/models lists what it may be." if name == "model" else "", param=name)
     return value
 
 
