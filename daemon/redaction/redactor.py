@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -13,12 +13,13 @@ import orjson
 from daemon.fingerprint import History, history
 from daemon.records import JSON, JSONObject, Message
 from daemon.redaction.gates import Gates, runs
-from daemon.redaction.rules import RULES, Rule
+from daemon.redaction.rules import RULES, RUN_CHARACTERS, Rule
 
 _SHORTEST = 8  # no secret is shorter
 _WORTH_REMEMBERING = 32
 _SEEN = 50_000
 _MARGIN = 64
+_ENCODED = re.compile(r"data:[A-Za-z0-9.+/;=-]{0,120};base64,[A-Za-z0-9+/]*={0,2}")
 _LINE_START = re.compile(r"(?:\n|\\n)[ \t]{0,16}(?:- )?(?:export )?[A-Za-z0-9_.-]{0,40}\Z")
 
 
@@ -83,7 +84,7 @@ class Redactor:
         long = len(text) >= _WORTH_REMEMBERING
         if len(text) < _SHORTEST or (long and (len(text), hash(text)) in self._seen):
             return text, 0
-        if text.startswith("data:") and ";base64," in text[:128]:
+        if text.startswith("data:") and _ENCODED.fullmatch(text):
             return text, 0  # an image: bytes, in which a rule can only be wrong
         redacted, count = self._apply(text, found)
         if long and not count:
@@ -91,7 +92,7 @@ class Redactor:
         return redacted, count
 
     def json(self, value: JSON, found: list[Secret] | None = None) -> tuple[JSON, int]:
-        """The same for every string inside a JSON value; keys are left alone. Unchanged values are returned as they are."""
+        """The same for every string inside a JSON value. Unchanged values are returned as they are."""
         if isinstance(value, str):
             return self.text(value, found)
         if isinstance(value, list):
@@ -105,7 +106,15 @@ class Redactor:
     def object(self, value: JSONObject, found: list[Secret] | None = None) -> tuple[JSONObject, int]:
         fields = {name: self.json(item, found) for name, item in value.items()}
         count = sum(number for _, number in fields.values())
-        return ({name: item for name, (item, _) in fields.items()}, count) if count else (value, 0)
+        names, more = self._names(fields, found)
+        count += more
+        return ({names.get(name, name): item for name, (item, _) in fields.items()}, count) if count else (value, 0)
+
+    def _names(self, names: Iterable[str], found: list[Secret] | None) -> tuple[dict[str, str], int]:
+        """Those in which a secret stands, each with what takes its place, and how many spans that are."""
+        told = {name: self.text(name, found) for name in names if len(name) >= RUN_CHARACTERS}
+        changed = {name: plain for name, (plain, number) in told.items() if number}
+        return changed, sum(number for _, number in told.values())
 
     def fields(self, value: JSONObject, found: list[Secret] | None = None) -> tuple[JSONObject, int]:
         """The same as `object`, for a request's fields: a list of tools comes back with every turn, and is known by its bytes."""
@@ -120,7 +129,10 @@ class Redactor:
             if known is not None and not number:
                 self._clean.add(known)
             count += number
-        return (kept, count) if count else (value, 0)
+        names, more = self._names(value, found)
+        if count + more:
+            return {names.get(name, name): item for name, item in kept.items()}, count + more
+        return value, 0
 
     def messages(
         self, messages: Sequence[Message], found: list[Secret] | None = None, known_as: History | None = None

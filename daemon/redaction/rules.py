@@ -36,9 +36,9 @@ class Rule:
 
 
 def _issued(kind: str, body: str, *prefixes: str, before: str = "A-Za-z0-9_") -> Rule:
-    """A token that its issuer starts with a known prefix."""
+    """A token that its issuer starts with a known prefix. It ends before what is not ASCII: some scripts put no space between words."""
     starts = "|".join(re.escape(prefix) for prefix in prefixes)
-    return Rule(kind, prefixes, re.compile(f"(?<![{before}])(?:{starts}){body}"), in_run=True)
+    return Rule(kind, prefixes, re.compile(f"(?<![{before}])(?:{starts}){body}", re.A), in_run=True)
 
 
 def _labelled(kind: str, literals: tuple[str, ...], pattern: str, *, line: bool = False, assigns: bool = True) -> Rule:

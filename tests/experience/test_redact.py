@@ -22,7 +22,7 @@ from daemon.experience.reader import Reader
 from daemon.experience.sessions.keys import message_key
 from daemon.experience.store import Store
 from daemon.paths import Home
-from daemon.records import Message, TokenTrace
+from daemon.records import JSONObject, Message, TokenTrace
 from daemon.redaction.redact import RedactionRule, redact, redact_json, redact_text
 from daemon.redaction.redactor import Redactor
 from daemon.redaction.settings import redaction_of
@@ -114,6 +114,32 @@ def test_the_secret_is_gone_from_every_form(text: str) -> None:
     redacted, count = redact_text(text)
     assert count == 1 and _BODY[:16] not in redacted and _BODY[-16:] not in redacted, redacted
     assert redact_text(f"before\n{text}\nafter")[1] == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"data:text/plain;base64,AAAA and {SECRETS['github-token']}",
+        f"data:image/png;base64,AAAA\n{SECRETS['github-token']}",
+        f"令牌是{SECRETS['github-token']}，请保密",
+        f"令牌是{SECRETS['aws-key-id']}请保密",
+    ],
+)
+def test_neither_what_stands_before_it_nor_behind_it_hides_a_secret(text: str) -> None:
+    assert redact_text(text)[1] == 1
+
+
+def test_an_image_is_left_alone() -> None:
+    image = "data:image/png;base64," + SECRETS["aws-key-id"] * 5
+    assert redact_text(image) == (image, 0)
+
+
+def test_a_secret_that_is_a_name_is_replaced_too() -> None:
+    token = SECRETS["github-token"]
+    value: JSONObject = {"a": [{token: {"b": 1}, "c": 2}]}
+    expected: JSONObject = {"a": [{"[redacted:github-token]": {"b": 1}, "c": 2}]}
+    assert Redactor().json(value) == (expected, 1)
+    assert Redactor().fields({token: 1, **value}) == ({"[redacted:github-token]": 1, **expected}, 2)
 
 
 @pytest.mark.parametrize("text", HARMLESS)
