@@ -44,7 +44,7 @@ async def answer(starter: Starter, request: Request, calls: Sequence[Call], plac
 
 
 async def _whole(starter: Starter, request: Request, choices: Choices, form: ReplyForm, calls: Sequence[Call]) -> Response:
-    ended = await unless_hung_up(request.receive, choices.finished())
+    ended = await unless_hung_up(request.receive, choices.finished(), choices)
     records = [record for done in ended for record in (done.inference, *done.further)]
     headers = {**release_headers(choices.snapshot), **starter.headers(records)}
     if ended[0].held:  # passed on as it came

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from daemon.errors import ReefError
 from daemon.gateway.call import Call, Place
 from daemon.gateway.exchange import Exchange
+from daemon.gateway.sse import Stoppable
 from daemon.gateway.steps import Done, Failed, Step, Steps
 from daemon.records import Inference, JSONObject
 from daemon.serving.snapshot import Snapshot
@@ -18,7 +19,7 @@ class Starter(ABC):
 
     @abstractmethod
     async def start(self, call: Call, place: Place, steps: Steps, index: int) -> Exchange:
-        """Begin choice `index`, which tells `steps`."""
+        """Make ready choice `index`, which tells `steps`."""
 
     @abstractmethod
     def added(self, records: Sequence[Inference]) -> JSONObject:
@@ -29,7 +30,7 @@ class Starter(ABC):
         """Headers of a reply that is not streamed, beside those that name the release."""
 
 
-class Choices:
+class Choices(Stoppable):
     """Made by `start`. Whoever holds it reads it to its end, or aborts it."""
 
     def __init__(self, exchanges: Sequence[Exchange], steps: Steps) -> None:
@@ -44,6 +45,8 @@ class Choices:
         try:
             for index, call in enumerate(calls):
                 exchanges.append(await starter.start(call, place, steps, index))
+                if not exchanges[0].alone:
+                    exchanges[-1].start()
                 if exchanges[0].passes:
                     break
         except BaseException:
@@ -80,6 +83,11 @@ class Choices:
         Raises:
             ReefError: the first choice that failed; the others have been stopped and have ended.
         """
+        if self._exchanges[0].alone:
+            end = await self._exchanges[0].run()
+            if isinstance(end, Failed):
+                raise end.error
+            return [end]
         ended: dict[int, Done] = {}
         failure: ReefError | None = None
         left = len(self._exchanges)

@@ -1,4 +1,4 @@
-"""One generation: pumped in a task of its own, and recorded before anybody is told that it ended.
+"""One generation, recorded before anybody is told that it ended: in a task of its own where there is somebody to tell its steps to.
 
 The pump does not wait for a slow client. When the client hangs up, the generation stops, its place is free at once, and what was
 generated is recorded as aborted.
@@ -56,12 +56,14 @@ class Exchange:
         drafts: Sequence[Inference],
         steps: Steps,
         index: int,
+        running: set[Exchange],
     ) -> None:
         """
         Args:
             drafts: the record as far as it is known before the reply; where the request is passed on, one a choice that it asks for.
             lease: released when the generation has ended.
             steps: where it tells what happens, as choice `index`.
+            running: where it is listed until it has ended.
         """
         self._engine = engine
         self._recorder = recorder
@@ -80,8 +82,26 @@ class Exchange:
         self._generated = False
         self._aborted = False
         self._ended: Done | Failed | None = None
-        self._task = asyncio.create_task(self._pump())
-        self._task.add_done_callback(self._close)  # runs even if the task is cancelled before its first step
+        self._task: asyncio.Task[object] | None = None
+        self._running = running
+        running.add(self)
+
+    def start(self) -> None:
+        """Generate in a task of its own; the steps tell how it goes."""
+        task = asyncio.create_task(self._pump())
+        task.add_done_callback(self._close)  # runs even if the task is cancelled before its first step
+        self._task = task
+
+    async def run(self) -> Done | Failed:
+        """Generate in the caller's task, and return the last step: where nobody waits for the others, a task of its own would cost more
+        than the work in it. Whoever cancels the caller's task gets its cancellation once what was generated is recorded."""
+        self._task = asyncio.current_task()
+        try:
+            if not self._aborted:
+                await self._pump()
+        finally:
+            self._close()
+        return self._ended or Failed(EngineError("The request was aborted."))
 
     @property
     def record_id(self) -> str:
@@ -98,15 +118,24 @@ class Exchange:
         return self._lease.snapshot
 
     @property
-    def task(self) -> asyncio.Task[None]:
-        """Ends when the generation is over and recorded."""
+    def alone(self) -> bool:
+        """Whether it makes one reply that comes whole, all by itself: then it may as well `run`."""
+        forward = self._request.forward
+        return forward is not None and not forward.stream and len(self._drafts) == 1
+
+    @property
+    def task(self) -> asyncio.Task[object] | None:
+        """Ends when the generation is over and recorded; None: it has not begun."""
         return self._task
 
     def abort(self) -> None:
         """Stop generating; what there is gets recorded as aborted. Without effect once the reply is complete, and the second time."""
         if not self._generated and not self._aborted:  # a second cancellation could interrupt the first one's tidying up
             self._aborted = True
-            self._task.cancel()
+            if self._task is not None:
+                self._task.cancel()
+            else:
+                self._close()
 
     async def _pump(self) -> None:
         end: Done | Failed
@@ -115,7 +144,11 @@ class Exchange:
             failpoint("admission.engine-answered")
             self._generated = True  # from here on a hang-up changes nothing: the record must not be lost
             end = await self._keep(self._completed(finished))
-        except asyncio.CancelledError:  # only `abort` cancels this task
+        except asyncio.CancelledError:
+            if self._generated:  # by somebody else than `abort`: the record is on its way
+                raise
+            if self._aborted and self._task is not None:
+                self._task.uncancel()
             end = await self._broken(Status.ABORTED, EngineError("The request was aborted."))
         except ReefError as error:
             end = await self._broken(Status.ERROR, error)
@@ -125,11 +158,12 @@ class Exchange:
         self._ended = end
         self._tell(end)
 
-    def _close(self, task: asyncio.Task[None]) -> None:
+    def _close(self, task: asyncio.Task[None] | None = None) -> None:
         self._lease.release()
+        self._running.discard(self)
         if self._ended is not None:
             return
-        if task.cancelled():  # before its first step
+        if task is None or task.cancelled():  # before its first step
             self._tell(Failed(EngineError("The request was aborted.")))
         else:
             _log.error("A generation could not be ended", exc_info=task.exception())

@@ -121,7 +121,7 @@ class Gateway(Starter):
         return Place(scenario, SessionMatch(session, False, kind=TurnKind.ASIDE), _tags(request))
 
     async def start(self, call: Call, place: Place, steps: Steps, index: int) -> Exchange:
-        """Begin one generation on the release that the session is on; a plain completion is on the head."""
+        """One generation, ready to start, on the release that the session is on; a plain completion is on the head."""
         self._check_room()
         pinned = call.release or (HEAD if call.text is not None else None)
         lease = await self._services.serving.admit(place.scenario, place.session, pinned)
@@ -130,10 +130,7 @@ class Gateway(Starter):
         except BaseException:
             lease.release()
             raise
-        exchange = begin(self._recorder, lease, call, place, Priority.LIVE, steps, index)
-        self._running.add(exchange)
-        exchange.task.add_done_callback(lambda _: self._running.discard(exchange))
-        return exchange
+        return begin(self._recorder, lease, call, place, Priority.LIVE, steps, index, self._running)
 
     async def embed(self, model: str, texts: tuple[str, ...], request: Request) -> Embedded:
         """Vectors of `texts`. Nothing is recorded; it counts as a live request.
@@ -186,7 +183,7 @@ class Gateway(Starter):
         running = list(self._running)
         for exchange in running:
             exchange.abort()
-        await asyncio.gather(*(exchange.task for exchange in running), return_exceptions=True)
+        await asyncio.gather(*(exchange.task for exchange in running if exchange.task is not None), return_exceptions=True)
 
     async def model_names(self, request: Request) -> list[str]:
         """The model, and the releases of the request's scenario under which it can be asked for: those that were made for it."""
@@ -225,8 +222,17 @@ class Gateway(Starter):
         raise Conflict(message, f"Leave out x-reef-release-id, or ask for the model {self.model.id}@{wanted}.")
 
 
-def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: Priority, steps: Steps, index: int) -> Exchange:
-    """Start generating under `lease`, on its engine; the exchange gives it back at its end."""
+def begin(
+    recorder: Recorder,
+    lease: Lease,
+    call: Call,
+    place: Place,
+    priority: Priority,
+    steps: Steps,
+    index: int,
+    running: set[Exchange] | None = None,
+) -> Exchange:
+    """An exchange under `lease`, on its engine, ready to start; it gives the lease back at its end. `running` lists it until then."""
     try:
         engine, snapshot = lease.engine, lease.snapshot
         # Prefix and demonstrations are for conversations; a plain text is completed as it is.
@@ -277,7 +283,7 @@ def begin(recorder: Recorder, lease: Lease, call: Call, place: Place, priority: 
     except BaseException:
         lease.release()
         raise
-    return Exchange(engine, recorder, lease, request, drafts, steps, index)
+    return Exchange(engine, recorder, lease, request, drafts, steps, index, set() if running is None else running)
 
 
 def scenario_of(request: Request) -> str:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from starlette.types import Receive, Scope, Send
 
+from daemon.errors import ReefError
 from daemon.gateway.body import ClientGone
 from daemon.gateway.errors import json_bytes
 from daemon.records import JSONObject
@@ -27,15 +28,19 @@ def data_frame(content: JSONObject) -> bytes:
     return b"data: " + json_bytes(content) + b"\n\n"
 
 
-class Frames(ABC):
+class Stoppable(ABC):
+    """Works for a client."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """The client hung up: stop working for it. What is awaited then comes to its end by itself."""
+
+
+class Frames(Stoppable):
     """Produces the frames of one stream."""
 
     @abstractmethod
     def frames(self) -> AsyncGenerator[bytes, None]: ...
-
-    @abstractmethod
-    def abort(self) -> None:
-        """The client hung up: stop working for it. `frames` then comes to its end by itself."""
 
 
 class EventStream:
@@ -71,41 +76,62 @@ async def hang_up(receive: Receive) -> None:
             return
 
 
-async def unless_hung_up(receive: Receive, work: Awaitable[T]) -> T:
-    """What `work` gives; it is cancelled when the client hangs up first. Most work is done before the client is watched at all.
+async def unless_hung_up(receive: Receive, work: Awaitable[T], worker: Stoppable | None = None) -> T:
+    """What `work` gives. When the client hangs up first, `worker` is told; where there is none, `work` is cancelled. Most work is done
+    before the client is watched at all.
 
     Raises:
         ClientGone: it has.
     """
-    watch = _Watch(receive)
+    task = _ThisTask()
+    watch = _Watch(receive, worker or task)
     try:
-        return await work
+        found = await work
     except asyncio.CancelledError:
-        if watch.interrupted():
+        if watch.gone and task.uncancelled():
+            raise ClientGone("The client hung up.") from None
+        raise
+    except ReefError:
+        if watch.gone:
             raise ClientGone("The client hung up.") from None
         raise
     finally:
         watch.end()
+    if watch.gone:
+        raise ClientGone("The client hung up.")
+    return found
 
 
-class _Watch:
-    """Cancels the running task once the client has hung up."""
+class _ThisTask(Stoppable):
+    """The running task; `abort` cancels it."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self) -> None:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("there is no task to watch for")
         self._task = task
         self._before = task.cancelling()
+        self._aborted = False
+
+    def abort(self) -> None:
+        self._aborted = True
+        self._task.cancel()
+
+    def uncancelled(self) -> bool:
+        """Whether the cancellation that has just arrived is ours alone."""
+        return self._aborted and self._task.uncancel() <= self._before
+
+
+class _Watch:
+    """Tells the worker once the client has hung up."""
+
+    def __init__(self, receive: Receive, worker: Stoppable) -> None:
+        self.gone = False
+        self._worker = worker
         self._receive = receive
-        self._gone = False
         self._ended = False
         self._watcher: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(_UNWATCHED_S, self._begin)
-
-    def interrupted(self) -> bool:
-        """Whether the cancellation that has just arrived is ours alone."""
-        return self._gone and self._task.uncancel() <= self._before
 
     def end(self) -> None:
         self._ended = True  # `_left` may be on its way already
@@ -119,5 +145,5 @@ class _Watch:
 
     def _left(self, watcher: asyncio.Task[None]) -> None:
         if not self._ended:
-            self._gone = True
-            self._task.cancel()
+            self.gone = True
+            self._worker.abort()

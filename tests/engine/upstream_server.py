@@ -30,6 +30,7 @@ class UpstreamServer:
         self.looks = 0  # how often the models were asked for
         self.vectors: JSON = None  # to send instead of those of the texts
         self.other_logprob = -1.5
+        self.working: asyncio.Event | None = None  # a whole reply waits for it
         self.verbatim: str | None = None  # a reply to send as it is
         self.content_type = ""  # of that reply
         self.headers: dict[str, str] = {}  # more of those of an answer that is not streamed
@@ -105,6 +106,8 @@ class UpstreamServer:
             self._answer(writer, 200, self.verbatim, self.content_type or kind)
             return
         if not body.get("stream"):
+            if self.working is not None:
+                await self.working.wait()
             self._whole(writer, body, words, chat)
             return
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -193,3 +194,32 @@ async def test_a_client_that_does_not_read_holds_up_the_other_server_and_not_the
     await until(lambda: daemon.services.reader.counts("default").inferences == 1)
     record = daemon.services.reader.inference(daemon.services.reader.last_receipt("default") or "")
     assert record.status == "aborted"
+
+
+async def test_a_client_that_hangs_up_before_a_whole_reply_lets_go_of_the_other_server(daemon: Running, server: UpstreamServer) -> None:
+    server.working = asyncio.Event()
+    asked = asyncio.create_task(post(daemon, REQUEST % b"false"))
+    await until(lambda: server.open == 1)
+    asked.cancel()
+    await until(lambda: not daemon.services.engine.stats.active and not daemon.services.serving.activity.in_flight)
+    server.working.set()
+    assert daemon.services.reader.last_receipt("default") is None, "no reply had begun"
+    assert (await post(daemon, REQUEST % b"false"))[0] == 200
+
+
+async def test_a_client_that_hangs_up_while_its_whole_reply_is_stored_leaves_the_record_as_it_is(
+    daemon: Running, server: UpstreamServer
+) -> None:
+    disk = threading.Event()
+    waiting = daemon.services.store.execute(lambda _: disk.wait(10))
+    asked = asyncio.create_task(post(daemon, REQUEST % b"false"))
+    try:
+        await until(lambda: server.bodies and server.open == 0)
+        asked.cancel()
+        await asyncio.sleep(0.3)  # until the hang-up has been noticed
+    finally:
+        disk.set()
+    await asyncio.wrap_future(waiting)
+    await until(lambda: daemon.services.serving.activity.in_flight == 0)
+    record = daemon.services.reader.inference(daemon.services.reader.last_receipt("default") or "")
+    assert record.status == "ok" and daemon.services.reader.counts("default").inferences == 1
