@@ -159,7 +159,27 @@ def _probe_if_idle(transport: asyncio.Transport) -> None:
 
 
 class Server(uvicorn.Server):
-    """uvicorn, but signals are ours: uvicorn would let them end the process before the store is closed."""
+    """uvicorn, but signals are ours: uvicorn would let them end the process before the store is closed.
+
+    It also looks ten times a second whether it should end, for which an idle laptop would wake up: here it is told.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        self._end = asyncio.Event()
+        super().__init__(config)
+
+    @property
+    def should_exit(self) -> bool:
+        """Set it on the event loop."""
+        return self._end.is_set()
+
+    @should_exit.setter
+    def should_exit(self, value: bool) -> None:
+        if value:
+            self._end.set()
+
+    async def main_loop(self) -> None:
+        await self._end.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ from daemon.paths import Home
 from daemon.services import Services
 from daemon.startup import services_for
 from tests.engine.fake import ScriptedEngine
+
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""It is plain HTTP on loopback; a context for each client would take longer than most requests."""
 
 
 @dataclass(slots=True)
@@ -55,8 +59,7 @@ async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
 
 def _client(url: str, token: str = "") -> httpx.AsyncClient:
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    # No proxies, and no certificates to read: it is plain HTTP on loopback.
-    return httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, verify=False, timeout=20)
+    return httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, verify=_NO_TLS, timeout=20)
 
 
 @contextlib.asynccontextmanager
