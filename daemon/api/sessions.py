@@ -22,11 +22,11 @@ class SessionRoutes:
         self._services = services
 
     def routes(self) -> list[Route]:
-        base = "/reef/scenarios/{scenario}/sessions"
+        base = "/reef/scenarios/{scenario}/sessions"  # a client may have put a slash into its session's id
         return [
             Route(base, self.list, methods=["GET"]),
-            Route(f"{base}/{{session}}", self.show, methods=["GET"]),
-            Route(f"{base}/{{session}}/update", self.update, methods=["POST"]),
+            Route(f"{base}/{{session:path}}", self.show, methods=["GET"]),
+            Route(f"{base}/{{session:path}}/update", self.update, methods=["POST"]),
         ]
 
     async def list(self, request: Request) -> Response:

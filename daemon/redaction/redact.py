@@ -91,9 +91,9 @@ def redact(
 
 
 def redact_tags(tags: Mapping[str, str], redactor: Redactor, found: list[Secret] | None = None) -> tuple[Mapping[str, str], int]:
-    texts = {name: redactor.text(value, found) for name, value in tags.items()}
-    count = sum(number for _, number in texts.values())
-    return ({name: text for name, (text, _) in texts.items()}, count) if count else (tags, 0)
+    plain: JSONObject = dict(tags)
+    texts, count = redactor.object(plain, found)
+    return ({name: str(text) for name, text in texts.items()}, count) if count else (tags, 0)
 
 
 def redact_report(report: Report, redactor: Redactor = BUILT_IN) -> Report:

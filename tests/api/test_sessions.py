@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
+import pytest
 
 from daemon.records import JSONObject, Message
 from tests.daemon.running import Running, running
@@ -95,3 +97,13 @@ async def test_one_conversation_over_all_three_wires_is_one_session(tmp_path: Pa
         turns = await shown(daemon, sessions[0]["id"])
         assert [turn["step"] for turn in turns] == ["begin", "continue", "retry", "retry"]
         assert {turn["wire"] for turn in turns} == {"responses", "messages", "chat"}
+
+
+@pytest.mark.parametrize("session", ["a/b", "../../x", "a?b#c", "a/update"])
+async def test_a_session_whose_id_looks_like_a_path_is_shown_like_any(tmp_path: Path, session: str) -> None:
+    async with running(tmp_path) as daemon:
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}]}
+        assert (await daemon.client.post("/v1/chat/completions", json=body, headers={"x-session-id": session})).status_code == 200
+        place = f"/reef/scenarios/default/sessions/{quote(session, safe='')}"
+        assert (await daemon.client.get(place)).json()["id"] == session
+        assert (await daemon.client.post(f"{place}/update", json={})).json()["session"] == session

@@ -62,6 +62,14 @@ def test_the_session_that_a_client_names(name: str, session: str | None) -> None
     assert identify(headers, body) == session
 
 
+def test_a_key_that_names_a_session_is_kept_as_its_hash() -> None:
+    key = "ghp_" + "a1B2c3D4e5" * 4
+    named = [identify({"x-session-id": key}, {}), identify({}, {"prompt_cache_key": key})]
+    assert named[0] == named[1] and named[0] is not None and named[0].startswith("secret~")
+    assert "a1B2c3D4e5" not in named[0]
+    assert identify({"x-session-id": key[:-1] + "Z"}, {}) != named[0]
+
+
 def test_the_order_in_which_names_count() -> None:
     body: JSONObject = {"prompt_cache_key": "cache", "metadata": {"user_id": '{"session_id": "claude"}'}}
     assert identify({"x-session-affinity": "c", "session_id": "b", "x-reef-tag-session": "a"}, body) == "a"

@@ -23,7 +23,7 @@ from daemon.experience.sessions.keys import message_key
 from daemon.experience.store import Store
 from daemon.paths import Home
 from daemon.records import JSONObject, Message, TokenTrace
-from daemon.redaction.redact import RedactionRule, redact, redact_json, redact_text
+from daemon.redaction.redact import RedactionRule, redact, redact_json, redact_tags, redact_text
 from daemon.redaction.redactor import Redactor
 from daemon.redaction.settings import redaction_of
 from daemon.redaction.user_patterns import rules_of
@@ -139,6 +139,7 @@ def test_a_secret_that_is_a_name_is_replaced_too() -> None:
     value: JSONObject = {"a": [{token: {"b": 1}, "c": 2}]}
     expected: JSONObject = {"a": [{"[redacted:github-token]": {"b": 1}, "c": 2}]}
     assert Redactor().json(value) == (expected, 1)
+    assert redact_tags({token: "1"}, Redactor()) == ({"[redacted:github-token]": "1"}, 1)
     assert Redactor().fields({token: 1, **value}) == ({"[redacted:github-token]": 1, **expected}, 2)
 
 

@@ -10,6 +10,7 @@ from daemon import json_text
 from daemon.experience.packing import digest
 from daemon.experience.sessions.keys import text_of
 from daemon.records import JSON, JSONObject, Lineage, Message, Step, TurnKind
+from daemon.redaction.redactor import Redactor
 
 _HEADERS = (
     "x-reef-tag-session",
@@ -22,6 +23,7 @@ _HEADERS = (
     "thread-id",
 )
 _MAX_ID_CHARACTERS = 200
+_SECRETS = Redactor()
 
 # What the system texts of title and summary requests say (opencode, Claude Code, pi), and of commit messages (aider).
 # All in lower case; a title's name comes with words between, so it is a pattern, tried where its last word occurs.
@@ -196,7 +198,10 @@ def _session_of_user(user: str) -> str | None:
 
 
 def _bounded(value: str) -> str:
+    """An id that can be stored and shown; of one that is a key or a token only the hash."""
     value = value.encode("utf-8", "replace").decode()
+    if _SECRETS.text(value)[1]:
+        return f"secret~{digest(value.encode()).hex()}"
     return value if len(value) <= _MAX_ID_CHARACTERS else f"{value[:64]}~{digest(value.encode()).hex()}"
 
 
