@@ -124,10 +124,12 @@ def _validate(data: dict[str, JsonValue], origins: Mapping[tuple[str, ...], str]
     except ValidationError as error:
         problems: dict[tuple[str, ...], list[tuple[str, str]]] = {}
         for item in error.errors():
-            keys = _keys(item["loc"], data)
+            keys = _keys(item["loc"], data, missing=item["type"] == "missing")
             if item["type"] == "union_tag_invalid":
                 keys, item["msg"] = (*keys, "kind"), f"Input should be {item.get('ctx', {}).get('expected_tags')}"
             problems.setdefault(keys, []).append((item["type"], item["msg"]))
+        for keys in [keys for keys in problems if any(keys == other[: len(keys)] and keys != other for other in problems)]:
+            del problems[keys]  # of a union's members the one that fits best has said more
         told = [_sentence(keys, found, data, origins, prefix) for keys, found in problems.items()]
         others = "; ".join(message.rstrip(".") for message, _ in told[1:])
         raise ConfigError(told[0][0] + (f" Also: {others}." if others else ""), told[0][1], param=".".join(next(iter(problems)))) from error
@@ -154,8 +156,8 @@ def _check_scenario(name: str, own: dict[str, JsonValue], config: Config, origin
     _validate(data, origins, ("scenarios", name))
 
 
-def _keys(loc: tuple[int | str, ...], data: JsonValue) -> tuple[str, ...]:
-    """pydantic's location without the names of union members: those are in no file."""
+def _keys(loc: tuple[int | str, ...], data: JsonValue, *, missing: bool) -> tuple[str, ...]:
+    """pydantic's location without the names of union members: those are in no file. Nor is the last part of one that is `missing`."""
     keys: list[str] = []
     here: JsonValue = data
     for index, part in enumerate(loc):
@@ -163,7 +165,7 @@ def _keys(loc: tuple[int | str, ...], data: JsonValue) -> tuple[str, ...]:
             here = here[str(part)]
         elif isinstance(here, list) and isinstance(part, int) and part < len(here):
             here = here[part]
-        elif index < len(loc) - 1 or not isinstance(here, dict):
+        elif not missing or index < len(loc) - 1 or not isinstance(here, dict):
             continue
         keys.append(str(part))
     return tuple(keys)
@@ -214,12 +216,15 @@ def _known_names(section: tuple[str, ...], data: JsonValue) -> tuple[str, ...]:
     own = data.get(section[0]) if isinstance(data, dict) else None
     if section[0] == "engine" and isinstance(own, dict) and own.get("kind") == "upstream":
         return tuple(UpstreamConfig.model_fields)
-    annotation = Config.model_fields[section[0]].annotation if section[0] in Config.model_fields else None
-    members = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-    for member in members:
-        if isinstance(member, type) and issubclass(member, BaseModel):
-            return tuple(member.model_fields)
-    return ()
+    model: type[BaseModel] = Config
+    for name in section:
+        annotation = model.model_fields[name].annotation if name in model.model_fields else None
+        members = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+        inner = next((member for member in members if isinstance(member, type) and issubclass(member, BaseModel)), None)
+        if inner is None:
+            return ()
+        model = inner
+    return tuple(model.model_fields)
 
 
 def _leaves(config: Config) -> Iterator[tuple[str, tuple[str, ...]]]:
