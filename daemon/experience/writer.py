@@ -189,8 +189,9 @@ class Writer(Generic[I]):
         started = time.perf_counter()
         try:
             connection.execute("BEGIN IMMEDIATE")
-            for _, neighbours in itertools.groupby(jobs, key=lambda job: isinstance(job, _ItemJob)):
-                self._write(list(neighbours))
+            if not self._write_all(jobs):
+                for _, neighbours in itertools.groupby(jobs, key=lambda job: isinstance(job, _ItemJob)):
+                    self._write(list(neighbours))
             failpoint("admission.in-transaction")
             connection.execute("COMMIT")
             failpoint("admission.committed")
@@ -210,18 +211,30 @@ class Writer(Generic[I]):
                 job.resolve()
         self._items.committed()
 
+    def _write_all(self, jobs: list[_Job[object] | _ItemJob[I]]) -> bool:
+        """The usual batch, nothing but items, without a savepoint; False: nothing was written, and the transaction is a new one."""
+        items = [job for job in jobs if isinstance(job, _ItemJob)]
+        if len(items) < len(jobs):
+            return False
+        if self._write_together(items, contextlib.nullcontext()):
+            return True
+        self._connection.execute("ROLLBACK")
+        self._connection.execute("BEGIN IMMEDIATE")
+        return False
+
     def _write(self, jobs: list[_Job[object] | _ItemJob[I]]) -> None:
         """Neighbours of one kind: items together, if that goes; all else one by one."""
         items = [job for job in jobs if isinstance(job, _ItemJob)]
-        if len(items) > 1 and self._write_together(items):
+        if len(items) > 1 and self._write_together(items, _savepoint(self._connection)):
             return
         for job in jobs:
             if not job.attempt(self._connection):
                 self._items.undone()
 
-    def _write_together(self, jobs: list[_ItemJob[I]]) -> bool:
+    def _write_together(self, jobs: list[_ItemJob[I]], within: contextlib.AbstractContextManager[None]) -> bool:
+        """All in one go; False: each is to be tried alone. `within` undoes what was written, if it raises."""
         try:
-            with _savepoint(self._connection):
+            with within:
                 places = self._items.write(self._connection, [job.item for job in jobs])
         except Exception as error:  # one of them is at fault, or a bug: alone, each gets its own answer
             self._items.undone()

@@ -160,7 +160,7 @@ def _make_key(message: Message) -> bytes:
     content = message.get("content")
     parts: list[JSON] = [
         "system" if role == "developer" else role,
-        redact_text(text_of(content).strip())[0],
+        redact_text(text_of(content))[0].strip(),  # in this order: the text as it came was looked through already
     ]
     if isinstance(content, list):
         parts.extend(part for part in content if isinstance(part, dict) and not isinstance(part.get("text"), str))
