@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -230,6 +232,25 @@ def test_a_conversation_costs_its_new_messages_not_its_square(store: Store, read
     assert size_bytes(store.path) < 5 * unique  # resent whole, it would be about 50 times
     assert reader.inference(last.id).messages == last.messages
     assert reader.inference(last.id).tokens == last.tokens
+
+
+def test_a_picture_is_stored_once_wherever_its_message_comes_again(store: Store, reader: Reader) -> None:
+    """Resent with each turn, on a branch behind another history, and in another session."""
+    pixels = Random(0).randbytes(150_000).hex()  # base64 would pack no better
+    picture: Message = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{pixels}"}}]}
+    sent = [
+        inference([picture], "a cat", session="one"),
+        inference([picture, assistant("a cat"), user("sure?")], "yes", session="one"),
+        inference([user("look"), assistant("where?"), picture], "a dog", session="one"),
+        inference([system("s"), picture, assistant("a cat"), picture], "the same", session="two"),
+    ]
+    for record in sent:
+        store.append(record).result(10)
+    for record in sent:
+        assert reader.inference(record.id).messages == record.messages
+    with contextlib.closing(sqlite3.connect(store.path)) as connection:
+        kept = connection.execute("SELECT total(length(body)) FROM messages UNION ALL SELECT total(length(data)) FROM blobs").fetchall()
+    assert 150_000 < sum(size for (size,) in kept) < 1.2 * 150_000
 
 
 def test_scenarios_are_created_once_and_archived(store: Store, reader: Reader) -> None:
