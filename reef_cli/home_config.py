@@ -10,7 +10,7 @@ _FIRST = """\
 # this file; a running daemon takes a change over and says so where it needs a restart.
 
 reef:
-  recipe: recipes.sft.recipe:SFTRecipe # how to learn; its own settings go below it
+  recipe: {recipe}
   batch_size: 8 # new usable exchanges that make a run worth while
 
 server:
@@ -29,8 +29,12 @@ storage:
 """
 
 
+_SFT = "recipes.sft.recipe:SFTRecipe # how to learn; its own settings go below it"
+_DEMOS = "recipes.demos.recipe:DemosRecipe # how to learn: by examples, for the weights are the server's; its own settings go below it"
+
+
 def first_config(choice: EngineChoice) -> str:
-    return _FIRST.format(engine=engine_section(choice))
+    return _FIRST.format(engine=engine_section(choice), recipe=_DEMOS if choice.url else _SFT)
 
 
 def engine_section(choice: EngineChoice) -> str:

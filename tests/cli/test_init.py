@@ -110,6 +110,13 @@ def test_any_name_survives_the_file(home, model: str) -> None:
             assert load(home, None, {}, {}).config.engine.model == model
 
 
+def test_a_home_whose_weights_are_elsewhere_learns_without_them(home) -> None:
+    home.root.mkdir(parents=True)
+    for choice, recipe in ((EngineChoice("embedded"), "SFTRecipe"), (EngineChoice("m", "http://127.0.0.1:1/v1"), "DemosRecipe")):
+        home.config.write_text(first_config(choice))
+        assert load(home, None, {}, {}).config.reef.recipe.endswith(recipe)
+
+
 def test_a_model_to_download_is_fetched_checked_and_named(reef, home, monkeypatch) -> None:
     def pull(name, where, progress):
         assert name == "owner/repo/tiny.gguf"
