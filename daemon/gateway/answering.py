@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daemon.gateway.call import Call, Place
 from daemon.gateway.choices import Choices, Starter
@@ -43,13 +42,26 @@ async def answer(starter: Starter, request: Request, calls: Sequence[Call], plac
     return EventStream(frames, release_headers(choices.snapshot))
 
 
-async def _whole(starter: Starter, request: Request, choices: Choices, form: ReplyForm, calls: Sequence[Call]) -> Response:
+async def _whole(starter: Starter, request: Request, choices: Choices, form: ReplyForm, calls: Sequence[Call]) -> ASGIApp:
     ended = await unless_hung_up(request.receive, choices.finished(), choices)
     records = [record for done in ended for record in (done.inference, *done.further)]
     headers = {**release_headers(choices.snapshot), **starter.headers(records)}
-    if ended[0].held:  # passed on as it came
-        return Response(ended[0].held[0], headers=headers, media_type="application/json")
+    if ended[0].held:
+        return _AsItCame(ended[0].held[0], headers)
     return json_response(form.whole(ended, total_usage(records, calls), starter.added(records)), headers=headers)
+
+
+class _AsItCame:
+    """A whole reply that is passed on."""
+
+    def __init__(self, body: bytes, headers: Mapping[str, str]) -> None:
+        self._body = body
+        own = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        self._headers = own + [(name.encode(), value.encode()) for name, value in headers.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        await send({"type": "http.response.body", "body": self._body})
 
 
 class _ChoiceFrames(Frames):

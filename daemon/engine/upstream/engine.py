@@ -40,7 +40,7 @@ from daemon.engine.upstream.errors import Unreachable, foreign_errors, raise_for
 from daemon.engine.upstream.json_reading import json_or_none
 from daemon.engine.upstream.messages.request import counting_body_of
 from daemon.engine.upstream.messages.wire import COUNT_PATH, MessagesWire
-from daemon.engine.upstream.replies import passed, translated
+from daemon.engine.upstream.replies import passed, passed_whole, translated
 from daemon.engine.upstream.wires import WIRES, wire_for
 from daemon.errors import BadRequest, Busy, EngineError, NotFound, ReefError, Unsupported
 from daemon.records import JSONObject, Message
@@ -136,10 +136,13 @@ class UpstreamEngine(Engine):
         body = forward.body if forward is not None else _json(wire.body(request, self._config.model))
         async with self._post(wire.path, body, headers) as response:
             reader = wire.reader()
-            parts = translated(response, reader) if forward is None else passed(response, reader, stream=forward.stream)
-            async with contextlib.aclosing(parts):
-                async for event in parts:
-                    yield event
+            if forward is not None and not forward.stream:
+                yield await passed_whole(response, reader)
+            else:
+                parts = translated(response, reader) if forward is None else passed(response, reader)
+                async with contextlib.aclosing(parts):
+                    async for event in parts:
+                        yield event
             yield reader.finished()
 
     async def embed(self, texts: tuple[str, ...]) -> Embedded:

@@ -14,6 +14,8 @@ from daemon.engine.upstream.json_reading import read_value
 from daemon.engine.upstream.reader import ReplyReader
 from daemon.errors import EngineError
 
+EVENT_STREAM = "text/event-stream"
+
 
 async def translated(response: aiohttp.ClientResponse, reader: ReplyReader) -> AsyncGenerator[Delta, None]:
     """The deltas of a streamed reply."""
@@ -23,27 +25,33 @@ async def translated(response: aiohttp.ClientResponse, reader: ReplyReader) -> A
                 yield delta
 
 
-async def passed(response: aiohttp.ClientResponse, reader: ReplyReader, *, stream: bool) -> AsyncGenerator[Passed, None]:
-    """The reply as it is, and what it says. What says that it failed is raised and not passed on.
+async def passed(response: aiohttp.ClientResponse, reader: ReplyReader) -> AsyncGenerator[Passed, None]:
+    """The events of a streamed reply as they are, and what they say. What says that it failed is raised and not passed on.
 
     Raises:
-        EngineError: it is no stream where one was asked for, or the other way round.
+        EngineError: it is no stream.
     """
-    if response.content_type == "text/event-stream":
-        if not stream:
-            raise EngineError("The upstream streams where it was not asked to.", "Look at its log.")
-        async with contextlib.aclosing(_events(response)) as events:
-            async for event in events:
-                said = tuple(_said(reader, event))
-                yield Passed(event.frame, said, reader.closing and bool(event.data))
-        return
-    if stream:
+    if response.content_type != EVENT_STREAM:
         raise EngineError("The upstream does not stream.", "Check that engine.url leads to a server that does.")
+    async with contextlib.aclosing(_events(response)) as events:
+        async for event in events:
+            said = tuple(_said(reader, event))
+            yield Passed(event.frame, said, reader.closing and bool(event.data))
+
+
+async def passed_whole(response: aiohttp.ClientResponse, reader: ReplyReader) -> Passed:
+    """A reply that is not streamed as it is, and what it says.
+
+    Raises:
+        EngineError: it is a stream, or no reply.
+    """
+    if response.content_type == EVENT_STREAM:
+        raise EngineError("The upstream streams where it was not asked to.", "Look at its log.")
     body = await read_whole(response)
     value = read_value(body)
     if not isinstance(value, dict):
         raise EngineError("The upstream sent something that is no reply.", "Look at its log.")
-    yield Passed(body, tuple(event for event in reader.take_whole(value) if isinstance(event, Delta)), closing=True)
+    return Passed(body, tuple([event for event in reader.take_whole(value) if isinstance(event, Delta)]), closing=True)
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncGenerator[ServerEvent, None]:

@@ -126,7 +126,7 @@ class SessionIndex:
                 self._first.put((scenario, keys[-1]), _First(session, inference.status is not Status.OK, inference.created_at))
             known = self._sessions.get((scenario, session), Known())
             if turn:
-                known = replace(known, facts=facts, last=inference.id, end=key)
+                known = Known(facts, inference.id, key, known.restored, known.summary)
             elif is_summary(inference.messages):
                 known = replace(known, summary=_piece(text_of(inference.reply.get("content"))))
             self._sessions.put((scenario, session), known)
