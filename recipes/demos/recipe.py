@@ -121,14 +121,16 @@ def best_of_each(exchanges: list[Exchange]) -> list[Exchange]:
 def choose(exchanges: list[Exchange], most: int, budget_tokens: int, cost: Cost) -> list[Exchange]:
     """At most `most` exchanges within the budget: all of them if they fit, else the best and then the least alike."""
     left = list(exchanges)
+    nearest = [1.0] * len(left)  # the distance of each to the nearest of the chosen
     chosen: list[Exchange] = []
     while left and len(chosen) < most:
-        pick = left[0] if not chosen else max(left, key=lambda one: min(_distance(one, other) for other in chosen))
-        left.remove(pick)
+        place = max(range(len(left)), key=nearest.__getitem__)
+        pick, _ = left.pop(place), nearest.pop(place)
         price = cost(pick)
         if price <= budget_tokens:
             budget_tokens -= price
             chosen.append(pick)
+            nearest = [min(known, _distance(one, pick)) for one, known in zip(left, nearest, strict=True)]
     return chosen
 
 

@@ -19,7 +19,8 @@ from daemon.records import Inference, Message
 from daemon.serving_hints import Demonstration, ServingHints
 from daemon.versions.manifest import BaseModelFacts, Manifest, Operation
 from daemon.versions.release import Release, ReleaseState
-from recipes.demos.recipe import DemosRecipe, DemosSettings
+from recipes.demos import recipe as demos
+from recipes.demos.recipe import DemosRecipe, DemosSettings, Exchange, choose
 from tests.evolution.scripted import Scripted
 from tests.experience.make import assistant, inference, report, system, user
 
@@ -167,3 +168,18 @@ def test_too_little_new_experience_is_no_batch(store: Store) -> None:
     batch = recipe.select(stream(store))
     assert batch is not None
     assert batch.new == 3
+
+
+def test_many_exchanges_that_do_not_fit_are_not_compared_with_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A git history brings hundreds of long ones; to compare all again at each step took minutes."""
+    compared: list[Exchange] = []
+    distance = demos._distance
+
+    def counted(one: Exchange, other: Exchange) -> float:
+        compared.append(one)
+        return distance(one, other)
+
+    monkeypatch.setattr(demos, "_distance", counted)
+    exchanges = [Exchange(Demonstration(prompt=f"word{n} other", reply="r", source=f"rec_{n}"), (False, 1.0, n)) for n in range(200)]
+    assert [one.rank[2] for one in choose(exchanges, 8, 2, lambda one: 1 if one.rank[2] in (3, 150) else 9)] == [3, 150]
+    assert len(compared) < 2 * len(exchanges)
