@@ -5,11 +5,11 @@ The functions here apply the built-in rules; a `Redactor` of one's own has a use
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from daemon.fingerprint import History
-from daemon.records import JSON, Inference, JSONObject, Message, Report
+from daemon.records import Inference, JSONObject, Report
 from daemon.redaction.redactor import Redactor, Secret
 
 BUILT_IN = Redactor()
@@ -40,20 +40,6 @@ class RedactionRule:
 def redact_text(text: str) -> tuple[str, int]:
     """`text` without secrets, and how many spans were replaced."""
     return BUILT_IN.text(text)
-
-
-def redact_json(value: JSON) -> tuple[JSON, int]:
-    """The same for every string inside a JSON value; keys are left alone. Unchanged values are returned as they are."""
-    return BUILT_IN.json(value)
-
-
-def redact_object(value: JSONObject) -> tuple[JSONObject, int]:
-    return BUILT_IN.object(value)
-
-
-def redact_messages(messages: Sequence[Message]) -> tuple[tuple[Message, ...], int]:
-    """Messages without secrets, tool arguments and reasoning included, and how many spans were replaced."""
-    return BUILT_IN.messages(messages)
 
 
 def redact(

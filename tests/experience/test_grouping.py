@@ -170,15 +170,15 @@ def test_the_same_question_again_is_a_new_session_unless_the_first_failed(store:
     again = inference([user("third")], "", session="s3", status=Status.ABORTED, created_at=time.time())
     store.append(again).result(10)
     retried = store.resolve_session("default", None, [user("third")])
-    assert (retried.session, retried.retry_of, retried.is_new) == ("s3", again.id, False)
+    assert (retried.session, retried.lineage.step, retried.lineage.follows, retried.is_new) == ("s3", Step.RETRY, again.id, False)
 
 
 def test_a_retry_inside_a_session_names_what_it_repeats(store: Store) -> None:
     record = inference([user("q")], "a", session="mine")
     store.append(record).result(10)
     match = store.resolve_session("default", "mine", [user("q")])
-    assert (match.session, match.retry_of) == ("mine", record.id)
-    assert store.resolve_session("default", "other", [user("q")]).retry_of is None
+    assert (match.session, match.lineage.step, match.lineage.follows) == ("mine", Step.RETRY, record.id)
+    assert store.resolve_session("default", "other", [user("q")]).lineage.step is Step.BEGIN
 
 
 def test_tool_calls_that_we_issued_lead_home_after_a_compaction(store: Store) -> None:

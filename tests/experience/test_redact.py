@@ -23,7 +23,7 @@ from daemon.experience.sessions.keys import message_key
 from daemon.experience.store import Store
 from daemon.paths import Home
 from daemon.records import JSONObject, Message, TokenTrace
-from daemon.redaction.redact import RedactionRule, redact, redact_json, redact_tags, redact_text
+from daemon.redaction.redact import BUILT_IN, RedactionRule, redact, redact_tags, redact_text
 from daemon.redaction.redactor import Redactor
 from daemon.redaction.settings import redaction_of
 from daemon.redaction.user_patterns import rules_of
@@ -245,7 +245,7 @@ def test_secrets_inside_escaped_text_are_found() -> None:
 
 def test_unchanged_values_are_not_copied() -> None:
     value: Message = {"role": "user", "content": [{"type": "text", "text": "plain words only"}]}
-    assert redact_json(value)[0] is value
+    assert BUILT_IN.json(value)[0] is value
     assert message_key(value) == message_key({"role": "user", "content": "plain words only"})
 
 

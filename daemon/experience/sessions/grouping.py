@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from daemon import json_text
 from daemon.experience.packing import digest
 from daemon.experience.sessions.keys import text_of
-from daemon.records import JSON, JSONObject, Lineage, Message, Step, TurnKind
+from daemon.records import JSON, JSONObject, Lineage, Message, TurnKind
 from daemon.redaction.redactor import Redactor
 
 _HEADERS = (
@@ -61,11 +61,6 @@ class SessionMatch:
     kind: TurnKind = TurnKind.TURN
     lineage: Lineage = field(default_factory=Lineage)
 
-    @property
-    def retry_of(self) -> str | None:
-        """The receipt of the same request, sent before in this session."""
-        return self.lineage.follows if self.lineage.step is Step.RETRY else None
-
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
@@ -86,11 +81,6 @@ def identify(headers: Mapping[str, str], body: JSONObject) -> str | None:
     if isinstance(metadata, dict) and (user := _text(metadata.get("user_id"))):
         return _session_of_user(user)
     return None
-
-
-def tool_call_ids(messages: Sequence[Message]) -> list[str]:
-    """Ids of tool calls that come back, newest first."""
-    return [found for message in reversed(messages) if message.get("role") == "tool" and (found := _text(message.get("tool_call_id")))]
 
 
 def issued_call_ids(reply: Message) -> list[str]:
