@@ -62,7 +62,7 @@ def age(at: JSON) -> str:
     if seconds is None:
         return "-"
     passed = max(0.0, time.time() - seconds)
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+    for unit, length in (("y", 365 * 86400), ("d", 86400), ("h", 3600), ("m", 60)):
         if passed >= length:
             return f"{int(passed // length)}{unit} ago"
     return f"{int(passed)}s ago"
