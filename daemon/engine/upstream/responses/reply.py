@@ -102,7 +102,7 @@ class ResponsesReader(ReplyReader):
     def _item(self, place: int, item: JSONObject, *, done: bool) -> list[Delta]:
         """What an item says that has not been said yet."""
         kind = item.get("type")
-        if kind in _CALLS:
+        if isinstance(kind, str) and kind in _CALLS:
             first = self._call(place, item, "") if place not in self._calls else []
             given = _text(item.get("arguments")) or _text(item.get("input"))
             if kind == "custom_tool_call":  # its input is no JSON: the record holds it as the one argument of a function
