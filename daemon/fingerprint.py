@@ -27,12 +27,12 @@ def fingerprint(value: JSON) -> int:
     return hash((type(value).__name__, repr(value)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class History:
     """The fingerprints of a conversation: it comes back whole with every turn, and what is remembered of it is found from its end."""
 
-    each: tuple[int, ...]  # of the messages
-    upto: tuple[int, ...]  # of each with all before it
+    each: Sequence[int]  # of the messages
+    upto: Sequence[int]  # of each with all before it
 
     def known(self, ends: Container[int]) -> int:
         """How many messages the longest beginning has that is in `ends`."""
@@ -44,10 +44,10 @@ class History:
 
 
 def history(messages: Sequence[Message]) -> History:
-    each = tuple([fingerprint(message) for message in messages])
+    each = [fingerprint(message) for message in messages]
     upto = []
     before = 0
     for one in each:
         before = hash((before, one))
         upto.append(before)
-    return History(each, tuple(upto))
+    return History(each, upto)

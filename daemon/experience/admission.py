@@ -10,6 +10,7 @@ from daemon.errors import Conflict
 from daemon.experience.loading import Loader
 from daemon.experience.rows import Rows, clean
 from daemon.experience.search.indexer import Indexer
+from daemon.experience.sessions.keys import history_of
 from daemon.experience.writer import Items
 from daemon.fingerprint import History, history
 from daemon.records import Inference, Lineage
@@ -37,7 +38,7 @@ class Admission(Items[Inference]):
 
     def _redacted(self, item: Inference) -> tuple[Inference, History]:
         """The record as it may be stored, and its messages' history."""
-        past = history(item.messages)
+        past = history_of(item.messages, item.lineage.keys)
         record = self._redaction.redacted(item, known_as=past)
         return record, past if record.messages is item.messages else history(record.messages)
 

@@ -19,12 +19,14 @@ from typing import Generic, TypeVar
 
 from daemon import json_text
 from daemon.experience.packing import digest, to_json
-from daemon.fingerprint import History, fingerprint
+from daemon.fingerprint import History, fingerprint, history
 from daemon.records import JSON, Message
 from daemon.redaction.redact import redact_text
 
 ROOT = b""
 _REMEMBERED = 20_000
+_REMEMBERED_MARKS = 2_000  # conversations, a number for each message
+_MANY_MESSAGES = 32  # from here on a conversation's history costs less than its marks
 
 
 def text_of(content: JSON) -> str:
@@ -42,7 +44,8 @@ V = TypeVar("V")
 class _Known(Generic[V]):
     """What was made of messages seen before. A conversation resends its history with every turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: int = _REMEMBERED) -> None:
+        self._capacity = capacity
         self._lock = threading.Lock()
         self._keys: OrderedDict[int, V] = OrderedDict()
 
@@ -55,13 +58,14 @@ class _Known(Generic[V]):
     def put(self, name: int, key: V) -> None:
         with self._lock:
             self._keys[name] = key
-            if len(self._keys) > _REMEMBERED:
+            if len(self._keys) > self._capacity:
                 self._keys.popitem(last=False)
 
 
 _known = _Known[bytes]()
 _chained = _Known[bytes]()  # by what is before them too
 _ends = _Known[bytes]()  # by the fingerprint of a history
+_marks = _Known[tuple[int, ...]](_REMEMBERED_MARKS)  # by the same
 _calls = _Known[int]()
 
 
@@ -109,14 +113,37 @@ def reply_key(prompt_key: bytes, reply: Message) -> bytes:
     return digest(prompt_key, message_key(reply if reply.get("role") == "assistant" else {**reply, "role": "assistant"}))
 
 
-def conversation_marks(messages: Iterable[Message]) -> tuple[int, ...]:
-    """One mark a message; each includes all before it."""
-    mark = 0
-    marks = []
+class Marks(tuple[int, ...]):
+    """One mark a message; each includes all before it. And the messages' history, by which they are known from here on."""
+
+    past: History
+    of: Sequence[Message]
+
+
+def conversation_marks(messages: Sequence[Message]) -> tuple[int, ...]:
+    """One mark a message; each includes all before it. Of a long conversation they are `Marks`."""
+    if len(messages) < _MANY_MESSAGES:
+        return tuple(_continued([], messages))
+    past = history(messages)
+    begun = past.known(_marks)
+    known = (_marks.get(past.upto[begun - 1]) or ()) if begun else ()
+    marks = Marks(_continued(list(known), messages[len(known) :]))
+    _marks.put(past.upto[-1], tuple(marks))
+    marks.past, marks.of = past, messages
+    return marks
+
+
+def _continued(marks: list[int], messages: Sequence[Message]) -> list[int]:
+    mark = marks[-1] if marks else 0
     for message in messages:
         mark = hash((mark, message_mark(message)))
         marks.append(mark)
-    return tuple(marks)
+    return marks
+
+
+def history_of(messages: Sequence[Message], keys: Sequence[int]) -> History:
+    """The history of `messages`, taken from `keys` if these are their marks."""
+    return keys.past if isinstance(keys, Marks) and keys.of is messages else history(messages)
 
 
 def reply_mark(prompt_marks: Sequence[int], reply: Message) -> int:
