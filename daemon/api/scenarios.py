@@ -93,7 +93,7 @@ class ScenarioRoutes:
         name = scenario_in_path(request, self._services)
         if name == DEFAULT_SCENARIO:
             raise BadRequest("The default scenario cannot be archived.", "Plain clients need it.")
-        await asyncio.wrap_future(self._services.store.update_scenario(name, archived=True))
+        await asyncio.wrap_future(self._services.store.archive_scenario(name))
         self._services.serving.remove(name)
         return json_response({"name": name, "archived": True})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -31,14 +31,6 @@ class Counts:
     reports: int = 0
     imported: int = 0
     last_sequence: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioFacts:
-    name: str
-    created_at: float
-    archived_at: float | None = None
-    settings: JSONObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,16 +244,6 @@ class Reader:
 
     def scenarios(self, *, archived: bool = False) -> list[str]:
         """Names, oldest first."""
-        return [facts.name for facts in self._scenarios("WHERE ? OR archived_at IS NULL", (archived,))]
-
-    def scenario(self, name: str) -> ScenarioFacts:
-        """Raises `NotFound`."""
-        found = self._scenarios("WHERE name = ?", (name,))
-        if not found:
-            raise NotFound(f"There is no scenario {name}.", "`reef status` lists them.")
-        return found[0]
-
-    def _scenarios(self, where: str, values: tuple[str | bool, ...]) -> list[ScenarioFacts]:
         with storage_errors():
-            rows = self.connection().execute(f"SELECT name, created_at, archived_at, settings FROM scenarios {where} ORDER BY id", values)
-            return [ScenarioFacts(row[0], row[1], row[2], object_from_json(row[3].encode())) for row in rows.fetchall()]
+            rows = self.connection().execute("SELECT name FROM scenarios WHERE ? OR archived_at IS NULL ORDER BY id", (archived,))
+            return [str(name) for (name,) in rows.fetchall()]

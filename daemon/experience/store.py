@@ -141,31 +141,26 @@ class Store:
 
         return self._writer.submit(write)
 
-    def create_scenario(self, name: str, settings: JSONObject | None = None) -> Future[bool]:
-        """True: it is new; False: it stands already, unchanged."""
+    def create_scenario(self, name: str) -> Future[bool]:
+        """True: it is new, or back from the archive; False: it stands already."""
 
         def write(connection: sqlite3.Connection) -> bool:
             if connection.execute("SELECT 1 FROM scenarios WHERE name = ? AND archived_at IS NULL", (name,)).fetchone():
                 return False
             connection.execute(
-                "INSERT INTO scenarios (name, created_at, settings) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET archived_at = NULL",
-                (name, time.time(), json.dumps(settings or {})),
+                "INSERT INTO scenarios (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET archived_at = NULL",
+                (name, time.time()),
             )
             return True
 
         return self._writer.submit(write)
 
-    def update_scenario(self, name: str, settings: JSONObject | None = None, *, archived: bool | None = None) -> Future[None]:
-        """Merge `settings`, archive it or bring it back. The future fails with `NotFound`."""
+    def archive_scenario(self, name: str) -> Future[None]:
+        """Its experience stays. The future fails with `NotFound`."""
 
         def write(connection: sqlite3.Connection) -> None:
-            row = connection.execute("SELECT settings FROM scenarios WHERE name = ?", (name,)).fetchone()
-            if row is None:
+            if not connection.execute("UPDATE scenarios SET archived_at = ? WHERE name = ?", (time.time(), name)).rowcount:
                 raise NotFound(f"There is no scenario {name}.", "`reef status` lists them.")
-            merged = {**json.loads(row[0]), **(settings or {})}
-            connection.execute("UPDATE scenarios SET settings = ? WHERE name = ?", (json.dumps(merged), name))
-            if archived is not None:
-                connection.execute("UPDATE scenarios SET archived_at = ? WHERE name = ?", (time.time() if archived else None, name))
 
         return self._writer.submit(write)
 

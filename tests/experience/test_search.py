@@ -141,7 +141,7 @@ def test_pages_follow_one_another(store: Store, reader: Reader) -> None:
 def test_asides_and_archived_scenarios_are_not_found(store: Store, reader: Reader) -> None:
     store.append(inference([user("zebra")], kind=TurnKind.ASIDE))
     store.append(inference([user("lion")], scenario="old")).result(10)
-    store.update_scenario("old", archived=True).result(10)
+    store.archive_scenario("old").result(10)
     store.catch_up(10)
     assert _found(reader, "zebra") == _found(reader, "lion", None) == []
 

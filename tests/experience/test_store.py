@@ -254,16 +254,16 @@ def test_a_picture_is_stored_once_wherever_its_message_comes_again(store: Store,
 
 
 def test_scenarios_are_created_once_and_archived(store: Store, reader: Reader) -> None:
-    assert store.create_scenario("pi", {"mode": "auto"}).result(10) is True
+    assert store.create_scenario("pi").result(10) is True
     assert store.create_scenario("pi").result(10) is False
-    store.update_scenario("pi", {"model": "m"}).result(10)
-    assert reader.scenario("pi").settings == {"mode": "auto", "model": "m"}
     store.append(inference(scenario="pi")).result(10)
-    store.update_scenario("pi", archived=True).result(10)
+    store.archive_scenario("pi").result(10)
     assert reader.scenarios() == [] and reader.scenarios(archived=True) == ["pi"]
     assert reader.sessions() == []
     with pytest.raises(NotFound):
-        store.update_scenario("none").result(10)
+        store.archive_scenario("none").result(10)
+    assert store.create_scenario("pi").result(10) is True
+    assert reader.scenarios() == ["pi"] and [one.scenario for one in reader.sessions()] == ["pi"]
 
 
 def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
