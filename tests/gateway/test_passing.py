@@ -13,6 +13,7 @@ import pytest
 from daemon.config import UpstreamConfig
 from daemon.engine.base import Capability
 from daemon.engine.upstream.engine import UpstreamEngine
+from daemon.gateway.passing import with_receipt
 from daemon.records import JSONObject
 from tests.daemon.running import Running, running, until
 from tests.engine.fake import ALL, ScriptedEngine
@@ -223,3 +224,12 @@ async def test_a_client_that_hangs_up_while_its_whole_reply_is_stored_leaves_the
     await until(lambda: daemon.services.serving.activity.in_flight == 0)
     record = daemon.services.reader.inference(daemon.services.reader.last_receipt("default") or "")
     assert record.status == "ok" and daemon.services.reader.counts("default").inferences == 1
+
+
+def test_a_receipt_takes_the_place_of_another_reefs() -> None:
+    ended = [b'event: message_stop\ndata: {"type":"message_stop","reef":{"agent_record_id":"theirs"}}\n\n', b"data: [DONE]\n\n"]
+    first, last = with_receipt(ended, {"agent_record_id": "ours"})
+    assert first == b'event: message_stop\ndata: {"type":"message_stop","reef":{"agent_record_id":"ours"}}\n\n'
+    assert last == ended[1]
+    quoted = [rb'data: {"delta":"the key \"reef\":"}']
+    assert with_receipt(quoted, {"x": 1})[0] == quoted[0].replace(b"}", b',"reef":{"x":1}}')
