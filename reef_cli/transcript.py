@@ -43,7 +43,8 @@ def print_turn(turn: JSONObject, *, full: bool) -> None:
     _print_message({**output.part(turn, "reply"), "role": "assistant"}, full=full)
     facts = [output.text(turn.get(name), "") for name in ("receipt", "release_id", "finish_reason")]
     facts += [output.text(turn.get(name), "") for name, usual in (("status", "ok"), ("kind", "turn")) if turn.get(name) != usual]
-    below = [" · ".join(output.printable(fact) for fact in facts if fact) + f" · {output.age(turn.get('created_at'))}", *_said(turn)]
+    facts = [output.printable(fact) for fact in dict.fromkeys(facts) if fact]  # an aborted reply would say so twice
+    below = [" · ".join(facts) + f" · {output.age(turn.get('created_at'))}", *_said(turn)]
     signals = turn.get("signals")
     if isinstance(signals, list) and signals:
         below.append("signals: " + ", ".join(output.text(signal).replace("_", " ") for signal in signals))

@@ -60,7 +60,7 @@ def read(
 
 def _values(paths: Sequence[Path], standard_input: BinaryIO | None, on_bytes: Callable[[int], None]) -> Iterator[Found | Skipped]:
     if standard_input is not None:
-        yield from read_lines(standard_input, "-", on_bytes)
+        yield from read_lines(standard_input, "standard input", on_bytes)
     for path in find_files(paths):
         if isinstance(path, Skipped):
             yield path

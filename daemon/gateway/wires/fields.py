@@ -10,7 +10,9 @@ from daemon.records import JSON, JSONObject
 
 def bad(name: str, wanted: str, value: JSON) -> BadRequest:
     shown = repr(value)
-    return BadRequest(f"'{name}' must be {wanted}, not {shown if len(shown) <= 60 else shown[:57] + '…'}.", param=name)
+    if len(shown) > 60:
+        shown = f"{shown[:57]}…{shown[-1] if isinstance(value, str) else ''}"
+    return BadRequest(f"'{name}' must be {wanted}, not {shown}.", param=name)
 
 
 def number(body: JSONObject, name: str, low: float, high: float) -> float | None:
