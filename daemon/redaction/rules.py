@@ -143,14 +143,14 @@ RULES: tuple[Rule, ...] = (
         "env",
         ("secret", "token", "passw", "passphrase", "pwd", "key", "credential"),
         rf"(?:passw(?:or)?ds?|passphrase|pwd|secrets?|tokens?|(?:(?<=api)|(?<=api_)|(?<=access_)|(?<=private_)|(?<=secret_)|(?<=auth_))keys?"
-        rf"|credentials?)(?:=|: ){_MIXED}(?P<secret>{_VALUE}{{10,256}}){_END}",
+        rf"|credentials?)(?:=|: ){_MIXED}(?P<secret>{_VALUE}{{10,256}}+){_END}",
         line=True,
     ),
     _labelled(
         "option",
         ("--pass", "--token", "--api", "--secret", "--access", "--auth"),
         rf"--(?:password|passphrase|token|api-?key|secret|access-?key|auth-?token)[= ]{_MIXED}"
-        rf"(?P<secret>{_VALUE}{{8,256}})(?=[\s\"'\\]|\Z)",
+        rf"(?P<secret>{_VALUE}{{8,256}}+)(?=[\s\"'\\]|\Z)",
         assigns=False,
     ),
     _labelled(  # "api_key": "…", password = '…': quoted values beside a telling name
