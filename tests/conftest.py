@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: two a core, for half of the time a test waits for a process, a disk or a socket."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -88,7 +89,10 @@ def test_neither_a_stream_nor_a_request_waits_for_a_file_that_another_needs(load
     assert loras.ids == ("a", "b")
 
 
-def test_a_step_finds_its_lora_while_another_request_begins_to_use_it(loras: LoadedLoRAs) -> None:
+def test_a_step_finds_its_lora_while_another_request_begins_to_use_it(loras: LoadedLoRAs, request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(partial(sys.setswitchinterval, sys.getswitchinterval()))
+    sys.setswitchinterval(1e-4)  # else each line of the other thread waits five milliseconds for this one
+
     def slowly(_frame: FrameType, _event: str, _argument: Any) -> Any:
         time.sleep(0.0005)  # before each line
         return slowly
