@@ -48,3 +48,15 @@ def sha256_file(path: Path) -> str:
         while block := stream.read(_BLOCK_BYTES):
             digest.update(block)
     return digest.hexdigest()
+
+
+def fsync_tree(root: Path) -> None:
+    """All files below `root`, and its folders."""
+    for folder, _, names in os.walk(root):
+        for name in names:
+            descriptor = os.open(Path(folder) / name, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        fsync_folder(Path(folder))

@@ -22,7 +22,7 @@ from daemon.errors import Conflict, DataError, NotFound, StorageError
 from daemon.experience.schema import MIGRATIONS
 from daemon.experience.search.file import index_path
 from daemon.failpoints import failpoint
-from daemon.files import fsync_folder, write_atomic
+from daemon.files import fsync_folder, fsync_tree, write_atomic
 from daemon.instance import Instance
 from daemon.paths import Home
 from daemon.versions.fsck import Severity, fsck
@@ -60,7 +60,7 @@ def restore(home: Home, path: Path, tell: Tell, *, force: bool) -> Restored:
             manifest = _unpack(home, path, stage, tell)
             _check(stage, manifest, tell)
             aside = home.root / time.strftime(f"{_ASIDE}%Y%m%d-%H%M%S") if present else None
-            _sync(stage)
+            fsync_tree(stage)
             write_atomic(stage / _READY, json.dumps({"aside": aside.name if aside else None}))
         except OSError as error:
             shutil.rmtree(stage, ignore_errors=True)
@@ -166,17 +166,6 @@ def _lay(source: Path, target: Path) -> None:
             _lay(entry, target / entry.name)
         else:
             os.replace(entry, target / entry.name)
-
-
-def _sync(root: Path) -> None:
-    for folder, _, names in os.walk(root):
-        for name in names:
-            descriptor = os.open(Path(folder) / name, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        fsync_folder(Path(folder))
 
 
 def _move(home: Home, stage: Path) -> None:

@@ -14,7 +14,7 @@ from dulwich.file import FileLocked
 from dulwich.repo import Repo
 
 from daemon.errors import Busy, DataError, StorageError
-from daemon.files import fsync_folder, write_atomic
+from daemon.files import fsync_folder, fsync_tree, write_atomic
 
 _README = """Reef's releases, as a bare git repository.
 
@@ -71,7 +71,7 @@ def _create(path: Path) -> None:
             (temporary / folder).mkdir(parents=True)
         write_atomic(temporary / "README", _README)
         temporary.chmod(0o700)  # demonstrations and rules hold what the user said
-        _fsync_all(temporary)
+        fsync_tree(temporary)
         try:
             os.rename(temporary, path)
         except OSError:
@@ -81,14 +81,3 @@ def _create(path: Path) -> None:
         fsync_folder(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _fsync_all(root: Path) -> None:
-    for folder, _, names in os.walk(root):
-        for name in names:
-            descriptor = os.open(Path(folder) / name, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        fsync_folder(Path(folder))
