@@ -133,7 +133,9 @@ def test_a_killed_daemon_takes_its_run_with_it(tmp_path: Path) -> None:
 
 
 def test_a_killed_trainer_fails_its_run_and_serving_goes_on(tmp_path: Path) -> None:
-    with ReefHome(tmp_path / "home", "server: {port: 0}\nlearn: {mode: manual}\nreef: {recipe: sft, batch_size: 1}\n") as reef:
+    # Without replay, which the engine writes before the trainer starts.
+    settings = "reef: {recipe: sft, batch_size: 1, replay_per_step: 0}\n"
+    with ReefHome(tmp_path / "home", f"server: {{port: 0}}\nlearn: {{mode: manual}}\n{settings}") as reef:
         reef.start()
         asked = [reef.ask(f"Write a commit message for change {number}.") for number in range(2)]
         for number, answer in enumerate(asked):
