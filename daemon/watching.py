@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
+from watchfiles import awatch
 
 from daemon.config import Config
 from daemon.config_load import LoadedConfig, changed, load, restart_needed
@@ -23,7 +24,8 @@ _log = logging.getLogger("reef.config")
 _AT_START = ("storage",)
 """Sections beside the listener's and the engine's that are read once."""
 _AGAIN_S = 60.0
-_LOOK_S = 0.5
+_LOOK_MS = 1000
+"""How often to look at files that were replaced, or were not there when the watching began."""
 _NICE = 19
 """Requests come before the check of a recipe."""
 
@@ -47,11 +49,23 @@ async def watch(source: ConfigSource, services: Services, names: Names) -> None:
     """Follow the configuration files until cancelled."""
     seen = _states(services.loaded)
     while not services.stopping.is_set():
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(services.stopping.wait(), _LOOK_S)
+        await _until_changed(services, seen)
         if (now := _states(services.loaded)) != seen:
             seen = now
             await reload(source, services, names)
+
+
+async def _until_changed(services: Services, seen: list[tuple[int, int, int] | None]) -> None:
+    """Watch the files themselves: their folder holds the experience database, which each request writes to."""
+    files = [path for path in services.loaded.files if path.is_file()]
+    if not files:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(services.stopping.wait(), _LOOK_MS / 1000)
+        return
+    stop = services.stopping
+    async for _ in awatch(*files, stop_event=stop, recursive=False, step=200, rust_timeout=_LOOK_MS, yield_on_timeout=True):
+        if _states(services.loaded) != seen:
+            return
 
 
 async def reload(source: ConfigSource, services: Services, names: Names) -> None:
@@ -110,11 +124,7 @@ def _of_scenarios(config: Config) -> dict[str, JsonValue]:
 
 
 def _states(loaded: LoadedConfig) -> list[tuple[int, int, int] | None]:
-    """What tells a changed file, for each of them; None: it is not there.
-
-    They are looked at again and again: the system's own watching is of their folder, where the experience database is written to with
-    every request, and would tell of each write.
-    """
+    """What tells a changed file, for each of them; None: it is not there."""
     states: list[tuple[int, int, int] | None] = []
     for path in loaded.files:
         try:

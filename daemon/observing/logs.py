@@ -38,7 +38,7 @@ def set_up(home: Home) -> None:
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True, format="%(message)s")
     handlers[0].setFormatter(_JSONLines())
-    for noisy in ("httpx", "httpcore", "aiohttp", "uvicorn.error", "dulwich"):
+    for noisy in ("httpx", "httpcore", "aiohttp", "watchfiles", "uvicorn.error", "dulwich"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
