@@ -51,6 +51,7 @@ class ImportRoutes:
         refused: list[JSON] = []
         for items in _portions(sessions, scenario):
             await self._store(items, counts, refused)
+            self._services.serving.activity.touch(scenario)  # no run begins between two pages of an import
         return json_response(
             {
                 "scenario": scenario,

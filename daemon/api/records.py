@@ -75,6 +75,7 @@ class RecordRoutes:
         store = self._services.store
         items = await asyncio.to_thread(Importer(store, scenario, caller_of(request).role.value).items, envelopes)
         found = await asyncio.wrap_future(store.append_imported(items))
+        self._services.serving.activity.touch(scenario)  # no run begins between two pages of an import
         answers: list[JSONObject] = [
             {"agent_record_id": envelope.id, "scenario": scenario, "request_type": envelope.request_type} for envelope in envelopes
         ]

@@ -31,13 +31,17 @@ class Activity:
         self._active[scenario] -= 1
         if not self._active[scenario]:
             del self._active[scenario]
-        self._last[scenario] = time.monotonic()
+        self.touch(scenario)
         if not self._active:
             self._free.set()
             self._busy.clear()
 
+    def touch(self, scenario: str) -> None:
+        """Something came in that is no request: whoever sends it is not idle either."""
+        self._last[scenario] = time.monotonic()
+
     def idle_s(self, scenario: str) -> float:
-        """Seconds since this scenario's last request ended; 0 while one is in flight."""
+        """Seconds since this scenario was last busy; 0 while a request is in flight."""
         if self._active.get(scenario):
             return 0.0
         return time.monotonic() - self._last.get(scenario, self._started)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from daemon.experience.stream import ExperienceStream
@@ -72,6 +73,17 @@ async def test_a_conversation_that_goes_on_here_stays_the_same_session(tmp_path:
         body = {"model": "scripted", "messages": [user("a question"), assistant("an answer"), user("and now?")]}
         receipt = (await daemon.client.post("/v1/chat/completions", json=body)).headers["x-reef-agent-record-id"]
         assert daemon.services.reader.inference(receipt).session == "from-elsewhere"
+
+
+async def test_who_imports_is_not_idle(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        began = time.monotonic()
+        await put(daemon, session(("a question", "an answer")))
+        assert daemon.services.serving.activity.idle_s("default") <= time.monotonic() - began
+        again = time.monotonic()
+        page = {"records": [envelope("rec-1", user("a question"), assistant("an answer"))]}
+        assert (await daemon.client.post("/reef/records/batch", json=page)).status_code == 200
+        assert daemon.services.serving.activity.idle_s("default") <= time.monotonic() - again
 
 
 async def test_imported_words_are_found(tmp_path: Path) -> None:
