@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from daemon import json_text
 from daemon.experience.instructions import TRAIN
 from daemon.experience.reader import ImportedRecord
+from daemon.experience.sessions.grouping import session_id
 from daemon.experience.store import Store
 from daemon.importing.conversation import chain_of, stable_id
 from daemon.importing.envelope import INFERENCE, REPORT, Envelope, Judged, Said, judged, said
@@ -67,9 +68,9 @@ class Importer:
 
     def _session(self, record: str, conversation: Said) -> tuple[str, TurnKind]:
         """The session that it names; else the one that it continues, here or in what is stored; else one of its own."""
-        match = self._store.resolve_session(self._scenario, conversation.session or None, conversation.messages, conversation.request)
+        session = session_id(conversation.session)
+        match = self._store.resolve_session(self._scenario, session or None, conversation.messages, conversation.request)
         chains = chain_of((*conversation.messages, conversation.reply))
-        session = conversation.session
         if not session:
             continued = (self._sessions[chain] for chain in reversed(chains[:-1]) if chain in self._sessions)
             session = next(continued, "") or (stable_id("ses", record.encode("utf-8", "replace")) if match.is_new else match.session)

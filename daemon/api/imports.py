@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from daemon.api.imported_records import IMPORT, report_id
 from daemon.errors import BadRequest, Conflict, DataError
+from daemon.experience.sessions.grouping import session_id
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import scenario_of
@@ -104,7 +105,7 @@ def _items(session: ImportedSession, scenario: str) -> Iterator[list[Inference |
         record = Inference(
             id=turn.id,
             scenario=scenario,
-            session=session.id,
+            session=session_id(session.id),
             created_at=now if turn.created_at is None else min(turn.created_at, now),
             release_id=IMPORT,
             lora_id=None,

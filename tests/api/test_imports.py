@@ -75,6 +75,16 @@ async def test_a_conversation_that_goes_on_here_stays_the_same_session(tmp_path:
         assert daemon.services.reader.inference(receipt).session == "from-elsewhere"
 
 
+async def test_a_key_is_not_kept_as_the_id_of_a_session(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        key = "ghp_" + "a1B2" * 9
+        await put(daemon, session(("a question", "an answer"), id=key))
+        page = {"records": [envelope("rec-1", user("another"), assistant("answer"), session=key)]}
+        assert (await daemon.client.post("/reef/records/batch", json=page)).status_code == 200
+        [summary] = daemon.services.reader.sessions("default")
+        assert key not in summary.id and summary.turns == 2
+
+
 async def test_who_imports_is_not_idle(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         began = time.monotonic()

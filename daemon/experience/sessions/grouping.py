@@ -74,9 +74,9 @@ def identify(headers: Mapping[str, str], body: JSONObject) -> str | None:
     """The session id that the client itself sends, or None. Header names in `headers` are lower case."""
     for name in _HEADERS:
         if value := headers.get(name, "").strip():
-            return _bounded(value)
+            return session_id(value)
     if value := _text(body.get("prompt_cache_key")):
-        return _bounded(value)
+        return session_id(value)
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and (user := _text(metadata.get("user_id"))):
         return _session_of_user(user)
@@ -184,10 +184,10 @@ def _session_of_user(user: str) -> str | None:
     except ValueError:
         return None
     found = _text(parsed.get("session_id")) if isinstance(parsed, dict) else ""
-    return _bounded(found) if found else None
+    return session_id(found) if found else None
 
 
-def _bounded(value: str) -> str:
+def session_id(value: str) -> str:
     """An id that can be stored and shown; of one that is a key or a token only the hash."""
     value = value.encode("utf-8", "replace").decode()
     if _SECRETS.text(value)[1]:
