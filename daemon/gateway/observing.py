@@ -15,6 +15,7 @@ from daemon.observing import request_facts
 from daemon.observing.measures import RequestMeasures
 from daemon.observing.request_facts import RequestFacts
 from daemon.records import JSONObject, new_id
+from daemon.redaction.redactor import Redactor
 
 _log = logging.getLogger("reef.access")
 _HEADER = b"x-request-id"
@@ -22,6 +23,7 @@ _SANE = re.compile(rb"(?!reef-(?:client|owner|run)-)[A-Za-z0-9._:-]{1,128}")  # 
 _NO_ROUTE = "other"
 _POLLED = frozenset({"/healthz", "/health", "/metrics"})  # supervisors ask these every few seconds: only what goes wrong is logged
 _CLIENT_GONE = 499
+_SECRETS = Redactor()
 _MAX_NAME_CHARACTERS = 128  # clients choose names of sessions
 
 
@@ -84,8 +86,8 @@ class Observing:
 def _id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """The client's, if it is one that can stand in a log; else a new one."""
     for name, value in headers:
-        if name == _HEADER and _SANE.fullmatch(value):
-            return value.decode("ascii")
+        if name == _HEADER and _SANE.fullmatch(value) and not _SECRETS.text(given := value.decode("ascii"))[1]:
+            return given
     return new_id("req")
 
 

@@ -49,7 +49,7 @@ async def test_each_answer_carries_a_request_id_and_the_log_has_it(tmp_path: Pat
     async with running(tmp_path) as daemon:
         given = await daemon.client.get("/v1/models", headers={"x-request-id": "mine-42.a:b_c"})
         assert given.headers.get_list("x-request-id") == ["mine-42.a:b_c"]
-        for odd in ("two words", "x" * 200, "<script>", 'a"b', ""):
+        for odd in ("two words", "x" * 200, "<script>", 'a"b', "", "ghp_" + "a1B2" * 9):
             made = (await daemon.client.get("/v1/models", headers={"x-request-id": odd})).headers["x-request-id"]
             assert re.fullmatch("req_[0-9a-z]{24}", made), odd
         refused = await daemon.bare.get("/v1/models", headers={"x-request-id": "refused-1"})
