@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.api.runs import run_view
+from daemon.config import write_size
 from daemon.engine.base import CacheStats
 from daemon.experience.removal.retention import read_removed
 from daemon.experience.runs import RunStatus
@@ -164,6 +165,7 @@ def _retention(disk: JSONObject, limit_bytes: int) -> list[JSON]:
     if not isinstance(stored, int) or not limit_bytes or stored <= limit_bytes:
         return []
     return [
-        f"The experience takes {stored} bytes, more than storage.retention_bytes ({limit_bytes}). Old sessions are removed every hour;"
+        f"The experience takes {stored / (1 << 20):.1f} MiB, more than storage.retention_bytes ({write_size(limit_bytes)}). Old sessions"
+        " are removed every hour;"
         " what releases were made from and what was used lately stays, and pages that became free are used again."
     ]
