@@ -44,7 +44,7 @@ async def test_status_and_metrics_say_what_the_prefix_cache_saves_and_why_it_did
 async def test_status_warns_where_more_is_kept_than_the_settings_allow(tmp_path: Path) -> None:
     async with running(tmp_path, settings={"storage.retention_bytes": 1000}) as daemon:
         [warning] = (await daemon.client.get("/reef/status")).json()["warnings"]
-        assert "storage.retention_bytes (1000)" in warning
+        assert "storage.retention_bytes (1kB)" in warning
 
 
 async def test_metrics_are_prometheus_text(tmp_path: Path) -> None:
