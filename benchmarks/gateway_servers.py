@@ -1,6 +1,6 @@
 """The processes around the gateway's benchmark: the scripted upstream, and the bare durable proxy that is the reference.
 
-Run by benchmarks/gateway.py: python -m benchmarks.gateway_servers upstream|bare|bare-aiohttp PORT [UPSTREAM_URL DATABASE]
+Run by benchmarks/gateway.py: python -m benchmarks.gateway_servers upstream|bare|bare-httpx PORT [UPSTREAM_URL DATABASE]
 
 The bare proxy is the least that makes the same promise on the same server stack (Starlette, uvicorn with httptools and uvloop): it reads
 the body, sends it on over a pooled connection, stores request and reply as one row of one table through one writer thread with group
@@ -159,7 +159,7 @@ def main(kind: str, port: int, url: str = "", database: str = "") -> None:
     else:
         Path(database).unlink(missing_ok=True)
         address = f"{url}/chat/completions"
-        app = bare_app(_Aiohttp(address) if kind == "bare-aiohttp" else _Httpx(address), _Writer(database))
+        app = bare_app(_Httpx(address) if kind == "bare-httpx" else _Aiohttp(address), _Writer(database))
     options = {"loop": "uvloop", "http": "httptools", "ws": "none", "lifespan": "off", "server_header": False, "date_header": False}
     uvicorn.run(app, host="127.0.0.1", port=port, access_log=False, log_level="warning", timeout_keep_alive=75, **options)  # type: ignore[arg-type]
 
