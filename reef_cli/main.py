@@ -46,7 +46,12 @@ def main() -> None:
     if completing():
         words = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
         build_app([*words.split(), "", ""][1])(prog_name="reef")
-    sys.exit(run(build_app, sys.argv[1:] or ["--help"]))
+    sys.exit(run(build_app, sys.argv[1:] or [_verb_alone()]))
+
+
+def _verb_alone() -> str:
+    """What `reef` without a word does: the app in a terminal, the help anywhere else."""
+    return "tui" if sys.stdin.isatty() and sys.stdout.isatty() else "--help"
 
 
 def completing() -> bool:

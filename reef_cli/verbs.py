@@ -33,6 +33,7 @@ VERBS = (
     Verb("init", START, "Set up Reef's home: the engine, the configuration and the tokens."),
     Verb("demo", START, "Play the whole loop on real input, in a temporary home."),
     Verb("install", START, "Install a coding agent that works on the model that Reef serves."),
+    Verb("tui", START, "Open the app: releases, sessions, runs and the engine, live."),
     Verb("doctor", START, "Check everything that Reef needs, and say what to type where something is missing."),
     Verb("models", DAEMON, "List the models of this machine, download one, or serve another."),
     Verb("serve", DAEMON, "Run the daemon in the foreground."),

@@ -11,7 +11,7 @@ from reef_cli.reference import help_text, reference
 from reef_cli.verbs import VERBS
 
 ROOT = Path(__file__).parents[2]
-WITHOUT_JSON = {"serve"}
+WITHOUT_JSON = {"serve", "tui"}
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
