@@ -1,4 +1,4 @@
-"""Releases: list, show, compare, and move the head. Moving it needs the owner's token."""
+"""Releases: list, show, compare."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daemon.api.common import query_integer, require_owner, scenario_in_path
+from daemon.api.common import query_integer, scenario_in_path
 from daemon.api.views import release_detail, release_view
 from daemon.errors import NotFound
-from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.wires.fields import required_text, text
 from daemon.records import JSON, JSONObject
 from daemon.services import Services
 from daemon.versions.diff import ReleaseDiff, diff
@@ -35,9 +33,6 @@ class ReleaseRoutes:
             Route(f"{base}/releases", self.list_all, methods=["GET"]),
             Route(f"{base}/releases/{{release}}", self.show, methods=["GET"]),
             Route(f"{base}/releases/{{before}}/diff/{{after}}", self.diff, methods=["GET"]),
-            Route(f"{base}/promote", self.promote, methods=["POST"]),
-            Route(f"{base}/rollback", self.rollback, methods=["POST"]),
-            Route(f"{base}/undo", self.undo, methods=["POST"]),
         ]
 
     async def list_all(self, request: Request) -> Response:
@@ -59,26 +54,6 @@ class ReleaseRoutes:
         after = await self._find(scenario, str(request.path_params["after"]))
         found = await asyncio.to_thread(diff, before, after, self._services.repository.weights)
         return json_response(_diff_view(found))
-
-    async def promote(self, request: Request) -> Response:
-        who = require_owner(request, "Promoting a release")
-        scenario, body = scenario_in_path(request, self._services), await read_json(request)
-        target, seen = required_text(body, "release_id", limit=20), text(body, "expected_head")
-        return self._moved(scenario, await self._services.publisher.promote(scenario, target, seen, who))
-
-    async def rollback(self, request: Request) -> Response:
-        who = require_owner(request, "Rolling back")
-        scenario, body = scenario_in_path(request, self._services), await read_json(request)
-        target, seen = required_text(body, "release_id", limit=20), text(body, "expected_head")
-        return self._moved(scenario, await self._services.publisher.rollback(scenario, target, seen, who))
-
-    async def undo(self, request: Request) -> Response:
-        who = require_owner(request, "Undoing an operation")
-        scenario, body = scenario_in_path(request, self._services), await read_json(request)
-        return self._moved(scenario, await self._services.publisher.undo(scenario, text(body, "expected_head"), who))
-
-    def _moved(self, scenario: str, release: Release) -> Response:
-        return json_response(release_view(release, self._current(scenario)))
 
     def _current(self, scenario: str) -> str | None:
         head = self._services.serving.head(scenario)

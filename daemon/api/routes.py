@@ -13,6 +13,7 @@ from daemon.api.metrics import MetricRoutes
 from daemon.api.models import ModelRoutes
 from daemon.api.openapi import OpenAPIRoutes
 from daemon.api.records import RecordRoutes
+from daemon.api.release_moves import ReleaseMoveRoutes
 from daemon.api.releases import ReleaseRoutes
 from daemon.api.report import ReportRoutes
 from daemon.api.runs import RunRoutes
@@ -38,6 +39,7 @@ def all_routes(services: Services) -> list[Route]:
         *ForgetRoutes(services).routes(),
         *ScenarioRoutes(services).routes(),
         *ReleaseRoutes(services).routes(),
+        *ReleaseMoveRoutes(services).routes(),
         *RunRoutes(services).routes(),
         *EvaluationRoutes(services).routes(),
         *HarnessRoutes(services).routes(),
