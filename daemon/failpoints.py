@@ -20,6 +20,11 @@ FAILPOINTS: Final = (
     "publish.logged",  # the log knows, the engine still serves the old release
 )
 
+PIN_FAILPOINTS: Final = (
+    "pin.set",  # the pin is durable, the log does not know
+    "pin.removed",  # the pin is gone, the log does not know
+)
+
 SWITCH_FAILPOINTS: Final = (
     "model.loaded",  # the other model answers in a second worker
     "model.prepared",  # releases without LoRA are durable, nothing refers to them

@@ -58,6 +58,7 @@ VERBS = (
     Verb("promote", RELEASES, "Let a held release serve."),
     Verb("rollback", RELEASES, "Serve an earlier release again."),
     Verb("undo", RELEASES, "Revert the last operation."),
+    Verb("pin", RELEASES, "Keep a release whole, whatever is collected."),
     Verb("fsck", RELEASES, "Verify every release, record and file in Reef's home."),
     Verb("backup", RELEASES, "Write everything that cannot be made again into one file, while the daemon runs."),
     Verb("restore", RELEASES, "Put a backup back."),

@@ -1,6 +1,8 @@
-"""What changes which release serves: promote, rollback, undo. All need the owner's token and take the head that the caller saw."""
+"""What an owner does with releases: promote, rollback and undo, which take the head that the caller saw; and pins."""
 
 from __future__ import annotations
+
+import asyncio
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,7 +13,9 @@ from daemon.api.views import release_view
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.wires.fields import required_text, text
+from daemon.records import JSON
 from daemon.services import Services
+from daemon.versions.pins import pinned
 from daemon.versions.release import Release
 
 
@@ -25,6 +29,9 @@ class ReleaseMoveRoutes:
             Route(f"{base}/promote", self.promote, methods=["POST"]),
             Route(f"{base}/rollback", self.rollback, methods=["POST"]),
             Route(f"{base}/undo", self.undo, methods=["POST"]),
+            Route(f"{base}/pins", self.pins, methods=["GET"]),
+            Route(f"{base}/pins", self.pin, methods=["POST"]),
+            Route(f"{base}/pins/{{release}}", self.unpin, methods=["DELETE"]),
         ]
 
     async def promote(self, request: Request) -> Response:
@@ -43,6 +50,28 @@ class ReleaseMoveRoutes:
         who = require_owner(request, "Undoing an operation")
         scenario, body = scenario_in_path(request, self._services), await read_json(request)
         return self._moved(scenario, await self._services.publisher.undo(scenario, text(body, "expected_head"), who))
+
+    async def pins(self, request: Request) -> Response:
+        return json_response({"pins": await self._pinned(scenario_in_path(request, self._services))})
+
+    async def pin(self, request: Request) -> Response:
+        """`changed` is false where it was pinned before."""
+        who = require_owner(request, "Pinning a release")
+        scenario, target = scenario_in_path(request, self._services), required_text(await read_json(request), "release_id", limit=20)
+        changed = await self._services.publisher.pin(scenario, target, who)
+        return json_response({"release_id": target, "pinned": True, "changed": changed, "pins": await self._pinned(scenario)})
+
+    async def unpin(self, request: Request) -> Response:
+        """`changed` is false where it was not pinned."""
+        who = require_owner(request, "Taking a pin off")
+        scenario, target = scenario_in_path(request, self._services), str(request.path_params["release"])
+        changed = await self._services.publisher.unpin(scenario, target, who)
+        return json_response({"release_id": target, "pinned": False, "changed": changed, "pins": await self._pinned(scenario)})
+
+    async def _pinned(self, scenario: str) -> list[JSON]:
+        """Release ids, newest first."""
+        found = await asyncio.to_thread(pinned, self._services.repository, scenario)
+        return [release_id for release_id in sorted(found, key=lambda one: -int(one[1:]))]
 
     def _moved(self, scenario: str, release: Release) -> Response:
         head = self._services.serving.head(scenario)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Literal
 
 from daemon.engine.base import Engine, Finished, GenerateRequest, ModelInfo, Priority
 from daemon.errors import Conflict, EngineError, ReefError
@@ -19,7 +20,7 @@ from daemon.records import JSON, Sampling
 from daemon.serving.releases import RepositoryReleases
 from daemon.serving.serving import Serving
 from daemon.serving.snapshot import Snapshot
-from daemon.versions import operations
+from daemon.versions import operations, pins
 from daemon.versions.release import Draft, Prepared, Release
 from daemon.versions.repository import Repository
 
@@ -31,7 +32,7 @@ _INSTALL_TRIES = 5
 
 
 class Publisher:
-    """Publishes, holds, rejects, rolls back, undoes and promotes. One operation at a time; lives on the event loop."""
+    """Publishes, holds, rejects, rolls back, undoes, promotes and pins. One operation at a time; lives on the event loop."""
 
     def __init__(self, repository: Repository, releases: RepositoryReleases, serving: Serving, engine: Engine, log: OperationLog) -> None:
         self._repository = repository
@@ -99,6 +100,24 @@ class Publisher:
         return await self._move(
             scenario, lambda: operations.promote(repository, scenario, release_id, who=who, expected_head=expected_head)
         )
+
+    async def pin(self, scenario: str, release_id: str, who: str) -> bool:
+        """Keep a release, weights included, whatever is collected. False: it was pinned before. Raises `NotFound`, `Conflict`."""
+        return await self._pin("pin", scenario, release_id, who)
+
+    async def unpin(self, scenario: str, release_id: str, who: str) -> bool:
+        """Take the pin off. False: it was not pinned. Raises `NotFound`."""
+        return await self._pin("unpin", scenario, release_id, who)
+
+    async def _pin(self, operation: Literal["pin", "unpin"], scenario: str, release_id: str, who: str) -> bool:
+        act = pins.pin if operation == "pin" else pins.unpin
+        async with self._lock:
+            changed = await asyncio.to_thread(act, self._repository, scenario, release_id)
+            if changed:
+                head = await asyncio.to_thread(self._repository.head, scenario)
+                stands = head.id if head is not None else None
+                await asyncio.wrap_future(self._log.append(scenario, operation, stands, stands, who, {"release_id": release_id}))
+        return changed
 
     async def _move(self, scenario: str, plan: Callable[[], Draft]) -> Release:
         async with self._lock:

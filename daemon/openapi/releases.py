@@ -9,6 +9,7 @@ from daemon.records import JSONObject
 _SCENARIO = "/reef/scenarios/{scenario}"
 _MOVE = obj({"release_id": text(20, least=1)}, {"expected_head": nullable(TEXT)})
 _IN_SCENARIO: dict[str, JSONObject] = {"x-reef-scenario": {**text(100), "description": "The default one otherwise."}}
+_PIN = obj({"release_id": TEXT, "pinned": BOOLEAN, "changed": BOOLEAN, "pins": array(TEXT)})
 _MOVING = (404, 409, 422, 429, 503)
 
 _RELEASES = (
@@ -58,6 +59,18 @@ _RELEASES = (
         errors=_MOVING,
         owner=True,
     ),
+    Operation("GET", f"{_SCENARIO}/pins", "What is pinned, newest first.", "Releases", {200: obj({"pins": array(TEXT)})}),
+    Operation(
+        "POST",
+        f"{_SCENARIO}/pins",
+        "Keep a release, weights included, whatever is collected.",
+        "Releases",
+        {200: _PIN},
+        obj({"release_id": text(20, least=1)}),
+        errors=_MOVING,
+        owner=True,
+    ),
+    Operation("DELETE", f"{_SCENARIO}/pins/{{release}}", "Take a pin off.", "Releases", {200: _PIN}, errors=_MOVING, owner=True),
 )
 
 _HARNESS = (

@@ -6,17 +6,16 @@ Found and named, never mended here. An interrupted publish leaves objects that n
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from dulwich.errors import ChecksumMismatch, ObjectFormatException
 from dulwich.objects import ObjectID
 
 from daemon.errors import ReefError
 from daemon.files import sha256_file
+from daemon.versions.git_objects import UNREADABLE
 from daemon.versions.manifest import ArtifactKind
 from daemon.versions.refs import SCENARIOS, check_scenario, is_release_id
 from daemon.versions.release import Release, ReleaseState
@@ -81,6 +80,8 @@ class _Checker:
                 heads.append((parts[0], commit_id))
             elif len(parts) == 3 and parts[1] in ("held", "rejected") and is_release_id(parts[2]):
                 candidates.append((name, parts[0], commit_id, ReleaseState(parts[1])))
+            elif len(parts) == 3 and parts[1] == "pins" and is_release_id(parts[2]):
+                candidates.append((name, parts[0], commit_id, ReleaseState.PUBLISHED))
             else:
                 yield Problem(Severity.ERROR, name, f"{name} is no ref of Reef's.", "Remove it with `git update-ref -d`.")
         for scenario, commit_id in heads:
@@ -211,7 +212,7 @@ class _Checker:
             kind, data = self._repository.reader.raw(ObjectID(object_id))
         except KeyError:
             return "is missing"
-        except (ObjectFormatException, ChecksumMismatch, zlib.error, ValueError, AssertionError, EOFError, OSError):
+        except UNREADABLE:
             return "is damaged"
         found = hash_of(kinds.get(kind, b"?"), data)
         known = self._tombstones.get(object_id.decode())

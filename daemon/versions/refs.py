@@ -32,6 +32,10 @@ def rejected_refs(scenario: str) -> str:
     return f"{SCENARIOS}{check_scenario(scenario)}/rejected/"
 
 
+def pin_refs(scenario: str) -> str:
+    return f"{SCENARIOS}{check_scenario(scenario)}/pins/"
+
+
 def mirror_ref(scenario: str) -> str:
     return f"refs/heads/{check_scenario(scenario)}"
 
@@ -71,6 +75,10 @@ class Refs:
             if value:
                 found[prefix + key.decode()] = value
         return found
+
+    def everything(self) -> dict[str, str]:
+        """All refs, also those of a foreign git: full name → object id."""
+        return {name.decode(): value.decode() for name, value in self._refs.as_dict().items()}
 
     def scenarios(self) -> list[str]:
         """Those with a head."""
