@@ -1,39 +1,83 @@
-"""The one line that says what a release changed."""
+"""What a release changed, in a few words."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from daemon.harness_tree import RULES_PATH, SERVING_HINTS_PATH, SETTINGS_PATH, HarnessTree
 from daemon.serving_hints import ServingHints
-from daemon.versions.release import LoRAFiles, Release
+from daemon.versions.manifest import BaseModelFacts
+from daemon.versions.release import LORA_GGUF, LoRAFiles, Release
 
 _RULE = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S")
 _KINDS = {"skills": "skill", "prompts": "prompt", "commands": "command", "extensions": "extension"}
 
 
-def change_line(parent: Release | None, tree: HarnessTree, lora: LoRAFiles | None) -> str:
-    """Such as `+2 rules −1 skill · LoRA r16 (9.4 MB)`; `no change` where both are equal."""
+def change_line(
+    parent: Release | None,
+    tree: HarnessTree,
+    lora: LoRAFiles | None,
+    base: BaseModelFacts | None = None,
+    engine: Mapping[str, JsonValue] | None = None,
+) -> str:
+    """Such as `+2 rules −1 skill · LoRA r16 (9.4 MB)`; `no change` where both are equal.
+
+    Args:
+        base: of the new one; None: the parent's, as `engine` too.
+    """
     before = parent.tree if parent else HarnessTree()
-    parts = [part for part in (_rules(before, tree), *_entries(before, tree), *_hints(before, tree), _settings(before, tree)) if part]
-    old_lora = parent.lora if parent else None
-    if lora is not None and (old_lora is None or old_lora.id != lora.id):
-        parts.append(lora_words(lora))
-    elif lora is None and old_lora is not None:
-        parts.append("LoRA taken off")
+    parts = [*_base(parent, base), _rules(before, tree), *_entries(before, tree), *_hints(before, tree), _settings(before, tree)]
+    parts += [_lora(parent.lora if parent else None, lora), *_engine(parent, engine)]
+    parts = [part for part in parts if part]
     if not parts and parent is None:
         return "the base model, without LoRA or harness"
     return " · ".join(parts) or "no change"
 
 
-def lora_words(lora: LoRAFiles) -> str:
+def changed_to(before: Release, after: Release) -> str:
+    """What differs from one release to another, whichever is the older."""
+    return change_line(before, after.tree, after.lora, after.manifest.base, after.manifest.engine)
+
+
+def _base(parent: Release | None, base: BaseModelFacts | None) -> list[str]:
+    if parent is None or base is None:
+        return []
+    was = parent.manifest.base
+    if not was.same_weights(base):
+        return [f"base model {was.model} → {base.model}"]
+    return ["chat template"] if was.template_sha256 != base.template_sha256 else []
+
+
+def _engine(parent: Release | None, engine: Mapping[str, JsonValue] | None) -> list[str]:
+    """`context 2048 → 4096`. A setting that one side does not name is none that changed."""
+    if parent is None or engine is None:
+        return []
+    was = parent.manifest.engine
+    names = [name for name in sorted(was.keys() & engine.keys()) if was[name] != engine[name]]
+    return [f"{name.removesuffix('_tokens').replace('_', ' ')} {was[name]} → {engine[name]}" for name in names]
+
+
+def _lora(before: LoRAFiles | None, after: LoRAFiles | None) -> str:
+    if after is None:
+        return f"{_brief(before)} taken off" if before is not None else ""
+    if before is None:
+        return lora_words(after)
+    return f"another {lora_words(after)}" if before.id != after.id else ""
+
+
+def _brief(lora: LoRAFiles) -> str:
     rank = lora.details.get("rank")
-    gguf = lora.file("lora.gguf")
-    size_bytes = gguf.size_bytes if gguf else lora.size_bytes
-    return f"LoRA r{rank} ({size_bytes / 1e6:.1f} MB)" if rank else f"LoRA ({size_bytes / 1e6:.1f} MB)"
+    return f"LoRA r{rank}" if rank else "LoRA"
+
+
+def lora_words(lora: LoRAFiles) -> str:
+    """`LoRA r16 (9.4 MB)`: its rank, and what the engine loads."""
+    gguf = lora.file(LORA_GGUF)
+    return f"{_brief(lora)} ({(gguf.size_bytes if gguf else lora.size_bytes) / 1e6:.1f} MB)"
 
 
 def _count(added: int, removed: int, noun: str) -> str:

@@ -118,6 +118,10 @@ class Repository:
         hint = f"Nearest: {', '.join(nearest_ids(release_id, known))}." if known else f"The scenario {scenario} has no release yet."
         raise NotFound(f"There is no release {release_id} in scenario {scenario}.", hint)
 
+    def promoted_by(self, release: Release) -> list[Release]:
+        """The held candidates that a published release let serve; one at most, today."""
+        return [self._read(parent, ReleaseState.PROMOTED) for parent in release.parents[1:]]
+
     def checkout_lora(self, release: Release, folder: Path) -> Path | None:
         """Put the release's GGUF LoRA at `<folder>/<sha256>.gguf`, verified; None for the base model alone."""
         stored = release.lora.file(LORA_GGUF) if release.lora else None
@@ -155,7 +159,7 @@ class Repository:
             lora, fresh = lora_of(draft, self.weights)
             failpoint("publish.lfs-written")
             if not draft.change:
-                draft = replace(draft, change=change_line(parent, draft.harness, lora))
+                draft = replace(draft, change=change_line(parent, draft.harness, lora, draft.base, draft.engine))
             release_id = self._next_id(draft.scenario, head)
             manifest = manifest_of(draft, release_id, parent.id if parent else None, lora, time.time())
             parents = [one for one in (parent.commit_id if parent else None, draft.promotes) if one]

@@ -50,7 +50,7 @@ def test_the_first_release_and_loras_in_one_line(tmp_path: Path) -> None:
     first = repository.publish(draft(lora=real_lora.write(tmp_path / "lora")), None)
     assert first.manifest.change.startswith("LoRA r4 (0.0 MB)")
     assert change_line(first, tree(), first.lora) == "no change"
-    assert change_line(first, tree(rules="- a"), None) == "+1 rule · LoRA taken off"
+    assert change_line(first, tree(rules="- a"), None) == "+1 rule · LoRA r4 taken off"
 
 
 def test_two_releases_side_by_side(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_rollback_goes_to_any_release_again_and_again(repository: Repository) ->
     third = repository.release("default", "r3")
     first = back(repository, "r1", "r3")
     assert (first.id, first.manifest.operation, first.manifest.restores, first.lora) == ("r4", Operation.ROLLBACK, "r1", None)
-    assert first.manifest.change == "back to r1: −1 rule · LoRA taken off"
+    assert first.manifest.change == "back to r1: −1 rule · LoRA r16 taken off"
     again = back(repository, "r3")
     assert again.content_id == third.content_id and again.lora == third.lora
     assert again.manifest.engine == ENGINE  # as it serves now
