@@ -35,6 +35,8 @@ def _run(options: argparse.Namespace, home: Home) -> int:
         return _serve(home, options.config, options.port)
     if options.verb == "fsck":
         return _fsck(home, json_output=options.json)
+    if options.verb == "gc":
+        return _gc(home, options)
     if options.verb == "backup":
         return _backup(home, options)
     if options.verb == "restore":
@@ -47,6 +49,7 @@ def _run(options: argparse.Namespace, home: Home) -> int:
 _VERBS = {
     "serve": "Serve in the foreground.",
     "fsck": "Check everything stored.",
+    "gc": "Make room, with the daemon down.",
     "doctor": "Check this machine.",
     "backup": "Write a backup.",
     "restore": "Put a backup back.",
@@ -67,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
         if name == "backup":
             verb.add_argument("file", nargs="?", type=Path, help="where to, or with --check which one")
             verb.add_argument("--check", action="store_true", help="verify a backup and say what is in it")
+        if name == "gc":
+            verb.add_argument("--dry-run", action="store_true", help="say what could go, and remove nothing")
         if name == "restore":
             verb.add_argument("file", type=Path, help="a backup")
             verb.add_argument("--force", action="store_true", help="move what is there aside")
@@ -91,6 +96,12 @@ def _fsck(home: Home, *, json_output: bool) -> int:
     from daemon.checks import run_fsck
 
     return run_fsck(home, json_output=json_output)
+
+
+def _gc(home: Home, options: argparse.Namespace) -> int:
+    from daemon.collecting import run_gc
+
+    return run_gc(home, options.config, dict(os.environ), dry_run=options.dry_run)
 
 
 def _backup(home: Home, options: argparse.Namespace) -> int:

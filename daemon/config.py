@@ -260,6 +260,8 @@ class StorageConfig(Section):
     """How much experience to keep, such as `20GiB`. Above it the oldest sessions are removed; 0 keeps everything."""
     retention_days: float = Field(default=0, ge=0)
     """Sessions that have been idle for more days than this are removed; 0 keeps them whatever their age."""
+    keep_releases: int = Field(default=20, ge=0)
+    """How many of the newest releases keep their weights when `reef gc` makes room; 0 keeps the weights of all."""
     redact: bool | RedactConfig = True
     """Whether secrets are replaced before anything is stored; or an object with `enabled`, `patterns` and `allow`."""
 

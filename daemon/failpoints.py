@@ -25,6 +25,12 @@ PIN_FAILPOINTS: Final = (
     "pin.removed",  # the pin is gone, the log does not know
 )
 
+GC_FAILPOINTS: Final = (
+    "gc.named",  # the registry names the weights that go, all of them are there
+    "gc.removed-one",  # one thing of the list is gone
+    "gc.removed",  # all of it is gone, the log does not know
+)
+
 SWITCH_FAILPOINTS: Final = (
     "model.loaded",  # the other model answers in a second worker
     "model.prepared",  # releases without LoRA are durable, nothing refers to them

@@ -59,6 +59,7 @@ VERBS = (
     Verb("rollback", RELEASES, "Serve an earlier release again."),
     Verb("undo", RELEASES, "Revert the last operation."),
     Verb("pin", RELEASES, "Keep a release whole, whatever is collected."),
+    Verb("gc", RELEASES, "Make room: weights of old releases, and what nothing refers to."),
     Verb("fsck", RELEASES, "Verify every release, record and file in Reef's home."),
     Verb("backup", RELEASES, "Write everything that cannot be made again into one file, while the daemon runs."),
     Verb("restore", RELEASES, "Put a backup back."),

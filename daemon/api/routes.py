@@ -7,6 +7,7 @@ from starlette.routing import Route
 from daemon.api.evaluation import EvaluationRoutes
 from daemon.api.export import ExportRoutes
 from daemon.api.forget import ForgetRoutes
+from daemon.api.gc import CollectRoutes
 from daemon.api.harness import HarnessRoutes
 from daemon.api.imports import ImportRoutes
 from daemon.api.metrics import MetricRoutes
@@ -40,6 +41,7 @@ def all_routes(services: Services) -> list[Route]:
         *ScenarioRoutes(services).routes(),
         *ReleaseRoutes(services).routes(),
         *ReleaseMoveRoutes(services).routes(),
+        *CollectRoutes(services).routes(),
         *RunRoutes(services).routes(),
         *EvaluationRoutes(services).routes(),
         *HarnessRoutes(services).routes(),

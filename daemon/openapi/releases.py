@@ -10,6 +10,10 @@ _SCENARIO = "/reef/scenarios/{scenario}"
 _MOVE = obj({"release_id": text(20, least=1)}, {"expected_head": nullable(TEXT)})
 _IN_SCENARIO: dict[str, JSONObject] = {"x-reef-scenario": {**text(100), "description": "The default one otherwise."}}
 _PIN = obj({"release_id": TEXT, "pinned": BOOLEAN, "changed": BOOLEAN, "pins": array(TEXT)})
+_ITEM = obj(
+    {"kind": TEXT, "what": TEXT, "why": TEXT, "size_bytes": INTEGER, "files": INTEGER, "releases": array(TEXT)},
+    {"scenario": nullable(TEXT)},
+)
 _MOVING = (404, 409, 422, 429, 503)
 
 _RELEASES = (
@@ -71,6 +75,16 @@ _RELEASES = (
         owner=True,
     ),
     Operation("DELETE", f"{_SCENARIO}/pins/{{release}}", "Take a pin off.", "Releases", {200: _PIN}, errors=_MOVING, owner=True),
+    Operation(
+        "POST",
+        "/reef/gc",
+        "Make room: weights of old releases, and what nothing refers to; with `dry_run` say what could go.",
+        "Releases",
+        {200: obj({"dry_run": BOOLEAN, "freed_bytes": INTEGER, "items": array(_ITEM)})},
+        obj({}, {"dry_run": BOOLEAN}),
+        errors=(422, 429, 503),
+        owner=True,
+    ),
 )
 
 _HARNESS = (
@@ -122,7 +136,19 @@ _RUNS = (
         owner=True,
     ),
     Operation(
-        "GET", f"{_SCENARIO}/runs", "Newest first.", "Runs", {200: obj({"runs": array(ref("Run"))})}, query={"limit": integer(1, 200)}
+        "GET",
+        f"{_SCENARIO}/runs",
+        "Newest first; `before` is the `next` of the page before.",
+        "Runs",
+        {200: obj({"runs": array(ref("Run")), "next": nullable(NUMBER)})},
+        query={"limit": integer(1, 200), "before": {"type": "number", "minimum": 0, "exclusiveMaximum": 1e12}},
+    ),
+    Operation(
+        "GET",
+        "/reef/recipes",
+        "Which recipes are installed.",
+        "Runs",
+        {200: obj({"recipes": array(obj({"name": TEXT, "path": TEXT}))})},
     ),
     Operation("GET", f"{_SCENARIO}/runs/{{run}}", "One run.", "Runs", {200: ref("Run")}),
     Operation("DELETE", f"{_SCENARIO}/runs/{{run}}", "Cancel it.", "Runs", {200: ref("Run")}, errors=(409,), owner=True),

@@ -71,6 +71,10 @@ class Serving:
     def head(self, scenario: str) -> Snapshot | None:
         return self._heads.get(scenario)
 
+    def loras_in_use(self) -> set[str]:
+        """Ids of the LoRAs that a head, a session, a candidate or a request is on, or that are loaded."""
+        return {snapshot.lora.id for snapshot in self._in_use() if snapshot.lora is not None} | set(self._loaded)
+
     async def install(self, snapshot: Snapshot) -> None:
         """Make `snapshot` the head of its scenario. Its LoRA is loaded first; sessions under way stay where they are.
 
@@ -150,6 +154,13 @@ class Serving:
     def update_session(self, scenario: str, session: str) -> None:
         """Let a session under way take the head with its next request."""
         self._pins.pop((scenario, session), None)
+
+    def under_way(self, scenario: str, session: str) -> tuple[str, bool] | None:
+        """The release that a session keeps, and whether a request of it is in flight; None once it is idle: it takes the head then."""
+        pin = self._pins.get((scenario, session))
+        if pin is None or (not pin.in_flight and time.monotonic() - pin.used_at > self.idle_s):
+            return None
+        return pin.snapshot.release_id, pin.in_flight > 0
 
     async def sweep(self) -> None:
         """Forget sessions that have gone idle and unload LoRAs that nobody uses. Call it now and then."""

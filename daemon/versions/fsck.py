@@ -60,6 +60,7 @@ class _Checker:
         self._repository = repository
         self._tombstones = repository.tombstones.objects
         self._erased = repository.tombstones.weights
+        self._collected = repository.tombstones.collected
         self._objects: dict[bytes, str] = {}  # id → "" or what is wrong, each read once
         self._weights: dict[str, str] = {}
         self._used: set[str] = set()
@@ -194,6 +195,9 @@ class _Checker:
             wrong = self._stored(stored.sha256, stored.size_bytes)
             if wrong and stored.sha256 in self._erased:
                 message = f"The weights {stored.name} were erased with a session that they were trained on."
+                found.append(Problem(Severity.NOTE, where, message, "The release cannot serve again."))
+            elif wrong and stored.sha256 in self._collected and not self._repository.weights.path_of(stored.sha256).exists():
+                message = f"The weights {stored.name} were collected to make room."
                 found.append(Problem(Severity.NOTE, where, message, "The release cannot serve again."))
             elif wrong:
                 message = f"The weights {stored.name} (sha256 {stored.sha256}) {wrong}."

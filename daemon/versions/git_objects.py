@@ -38,6 +38,8 @@ _FILE_MODE: Final = 0o100644
 _TREE_MODE: Final = 0o040000
 _IDENTITY: Final = b"Reef <reef@localhost>"
 _MAX_DEPTH: Final = 16
+UNREADABLE: Final = (ObjectFormatException, ChecksumMismatch, zlib.error, ValueError, AssertionError, EOFError, OSError)
+"""What dulwich raises for an object that is none."""
 
 
 def build(manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluation_json: str | None, parents: list[str]) -> list[ShaFile]:
@@ -101,6 +103,7 @@ def write(objects_folder: Path, objects: Iterable[ShaFile], known: set[bytes]) -
         folders.update(missing_parents(target, objects_folder))
         folders.add(target.parent)  # even when the object is there: its writer may have died before this fsync
         if target.exists():
+            target.touch()  # young again: nothing collects it before a ref reaches it
             continue
         target.parent.mkdir(exist_ok=True)
         temporary = target.parent / f"tmp_obj_{secrets.token_hex(6)}"  # a name that `git gc` sweeps
@@ -162,13 +165,22 @@ class ObjectReader:
             if kind == Blob.type_num and hash_of(Blob.type_name, data) == self._tombstones.now(object_id.decode()):
                 return Blob.from_string(data)
             raise DataError(f"The git object {object_id.decode()} is damaged.", "Run `reef fsck`.") from error
-        except (ObjectFormatException, zlib.error, ValueError, AssertionError, EOFError) as error:
+        except UNREADABLE as error:
             raise DataError(f"The git object {object_id.decode()} is damaged.", "Run `reef fsck`.") from error
 
     def raw(self, object_id: ObjectID) -> tuple[int, bytes]:
         """Type number and bytes, for checks; dulwich's own errors pass through."""
         with self._lock:
             return self._repo.object_store.get_raw(object_id)
+
+    def checked(self, object_id: ObjectID) -> tuple[int, bytes]:
+        """As `raw`. Raises DataError."""
+        try:
+            return self.raw(object_id)
+        except KeyError as error:
+            raise DataError(f"The git object {object_id.decode()} is missing.", "Run `reef fsck`.") from error
+        except UNREADABLE as error:
+            raise DataError(f"The git object {object_id.decode()} is damaged.", "Run `reef fsck`.") from error
 
     def reachable(self, commit_id: str) -> set[bytes]:
         """Ids of the commit, its trees and files (not of its parents)."""

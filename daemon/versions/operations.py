@@ -9,6 +9,7 @@ from __future__ import annotations
 from daemon.errors import Conflict
 from daemon.versions.change import change_line
 from daemon.versions.draft import content_id_of
+from daemon.versions.kept import require_weights
 from daemon.versions.manifest import Operation
 from daemon.versions.release import Draft, Release, ReleaseState
 from daemon.versions.repository import Repository
@@ -28,7 +29,7 @@ def rollback(repository: Repository, scenario: str, release_id: str, *, who: str
         raise Conflict(f"{target.id} is held and has never served.", f"`reef promote {target.id}` publishes it.")
     if target.state is not ReleaseState.PUBLISHED:
         raise Conflict(f"{target.id} is {target.state} and never served as such.", "`reef releases` lists what a rollback can reach.")
-    return _restored(head, target, Operation.ROLLBACK, who)
+    return _restored(repository, head, target, Operation.ROLLBACK, who)
 
 
 def undo(repository: Repository, scenario: str, *, who: str, expected_head: str | None = None) -> Draft:
@@ -41,7 +42,7 @@ def undo(repository: Repository, scenario: str, *, who: str, expected_head: str 
     if head.manifest.parent_release_id is None:
         raise Conflict(f"{head.id} is the first release of {scenario}; there is nothing to undo.", "`reef releases` shows the chain.")
     before = repository.release(scenario, head.manifest.parent_release_id)
-    return _restored(head, before, Operation.UNDO, who)
+    return _restored(repository, head, before, Operation.UNDO, who)
 
 
 def promote(repository: Repository, scenario: str, release_id: str, *, who: str, expected_head: str | None = None) -> Draft:
@@ -96,7 +97,7 @@ def held_already(repository: Repository, draft: Draft) -> Release | None:
     return None
 
 
-def _restored(head: Release, target: Release, operation: Operation, who: str) -> Draft:
+def _restored(repository: Repository, head: Release, target: Release, operation: Operation, who: str) -> Draft:
     _check_base(target, head)
     if target.id == head.id:
         raise Conflict(f"{head.id} serves already; nothing would change.", "Name an earlier release.")
@@ -104,6 +105,7 @@ def _restored(head: Release, target: Release, operation: Operation, who: str) ->
         raise Conflict(
             f"{head.id} serves the very content of {target.id}; nothing would change.", "`reef diff` shows where releases differ."
         )
+    require_weights(target, repository.weights, repository.tombstones)
     verb = "back to" if operation is Operation.ROLLBACK else f"undo {head.manifest.operation} {head.id}, back to"
     return Draft(
         scenario=head.manifest.scenario,

@@ -22,6 +22,7 @@ from daemon.versions import git_objects
 from daemon.versions.burying import bury, erase_files, replaced
 from daemon.versions.change import change_line
 from daemon.versions.draft import lora_of, manifest_of
+from daemon.versions.kept import require_weights
 from daemon.versions.lock import WriteLock
 from daemon.versions.manifest import Manifest, StoredFile
 from daemon.versions.refs import Refs, check_scenario, head_ref, held_refs, is_release_id, mirror_ref, rejected_refs
@@ -123,7 +124,11 @@ class Repository:
         return [self._read(parent, ReleaseState.PROMOTED) for parent in release.parents[1:]]
 
     def checkout_lora(self, release: Release, folder: Path) -> Path | None:
-        """Put the release's GGUF LoRA at `<folder>/<sha256>.gguf`, verified; None for the base model alone."""
+        """Put the release's GGUF LoRA at `<folder>/<sha256>.gguf`, verified; None for the base model alone.
+
+        Raises Conflict where the weights were collected or erased.
+        """
+        require_weights(release, self.weights, self.tombstones)
         stored = release.lora.file(LORA_GGUF) if release.lora else None
         return self.weights.check_out(stored, folder / f"{stored.sha256}.gguf") if stored else None
 

@@ -1,7 +1,8 @@
-"""Texts taken out of releases that stay: a file's object is replaced, under its own name, by one without them.
+"""What was taken out of releases that stay: texts that were forgotten, and weights.
 
-Commits and trees keep their ids, so the chain stands. `reef/tombstones.json` says which objects were replaced and what they are now,
-so that a check can tell a tombstone from damage. A plain `git fsck` names these objects; `git log` and a clone of the head work.
+A file's object is replaced, under its own name, by one without the texts. Commits and trees keep their ids, so the chain stands.
+`reef/tombstones.json` says which objects were replaced and what they are now, and which weights are gone on purpose, so that a check
+can tell that from damage. A plain `git fsck` names these objects; `git log` and a clone of the head work.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class _Registry(BaseModel):
     """Object id → the id that its content has now."""
     weights: dict[str, float] = Field(default_factory=dict)
     """sha256 of erased weights → when, in seconds since the epoch."""
+    collected: dict[str, float] = Field(default_factory=dict)
+    """The same of weights that were collected to make room."""
 
 
 class Tombstones:
@@ -50,10 +53,19 @@ class Tombstones:
         """sha256 of weights that were erased."""
         return self._read().weights.keys()
 
-    def add(self, objects: Mapping[str, str], weights: Collection[str] = ()) -> None:
+    @property
+    def collected(self) -> Mapping[str, float]:
+        """sha256 of weights that were given up for room → when, in seconds since the epoch."""
+        return self._read().collected
+
+    def add(self, objects: Mapping[str, str], weights: Collection[str] = (), collected: Collection[str] = ()) -> None:
         """Durable when it returns."""
-        known = self._read()
-        merged = _Registry(objects={**known.objects, **objects}, weights={**known.weights, **dict.fromkeys(weights, time.time())})
+        known, now = self._read(), time.time()
+        merged = _Registry(
+            objects={**known.objects, **objects},
+            weights={**known.weights, **dict.fromkeys(weights, now)},
+            collected={**known.collected, **dict.fromkeys(collected, now)},
+        )
         write_atomic(self._path, merged.model_dump_json(indent=1) + "\n", 0o600)
 
     def _read(self) -> _Registry:

@@ -76,6 +76,7 @@ class WeightStore:
                 folders.update(missing_parents(target, self.folder))
                 folders.add(target.parent)  # also when the object is there: an earlier process may have died before this fsync
                 if self.is_whole(stored):
+                    target.touch()  # young again: nothing collects it before the commit that names it
                     return stored
                 writer.flush()
                 os.fsync(writer.fileno())
