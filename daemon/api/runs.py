@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from daemon.api.common import query_integer, require_owner, scenario_in_path
 from daemon.errors import BadRequest, NotFound
+from daemon.evolution.discovery import known_recipes
 from daemon.experience.runs import Run, RunStatus
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
@@ -24,6 +25,7 @@ from daemon.services import Services
 _PAGE = 500
 _MAX_CURSOR = (1 << 63) - 1
 _CURSOR = re.compile(r"[0-9]{1,19}")
+_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 
 
 class RunRoutes:
@@ -38,6 +40,7 @@ class RunRoutes:
             Route(f"{base}/{{run}}", self.show, methods=["GET"]),
             Route(f"{base}/{{run}}", self.cancel, methods=["DELETE"]),
             Route(f"{base}/{{run}}/events", self.events, methods=["GET"]),
+            Route("/reef/recipes", self.recipes, methods=["GET"]),
         ]
 
     async def start(self, request: Request) -> Response:
@@ -57,10 +60,18 @@ class RunRoutes:
         return json_response(run_view(run), 201)
 
     async def list(self, request: Request) -> Response:
+        """`next` is the `before` of the next page; null at the end."""
         scenario, limit = scenario_in_path(request, self._services), query_integer(request, "limit", 20, 1, 200)
-        found = await asyncio.to_thread(self._services.runs.list, scenario, limit)
+        before = _time(request, "before")
+        found = await asyncio.to_thread(self._services.runs.list, scenario, limit, before)
         runs: list[JSON] = [run_view(run) for run in found]
-        return json_response({"runs": runs})
+        return json_response({"runs": runs, "next": found[-1].started_at if len(found) == limit else None})
+
+    async def recipes(self, request: Request) -> Response:
+        """Which recipes are installed; others are named as `package.module:Class`."""
+        known = await asyncio.to_thread(known_recipes)
+        recipes: list[JSON] = [{"name": name, "path": path} for name, path in sorted(known.items())]
+        return json_response({"recipes": recipes})
 
     async def show(self, request: Request) -> Response:
         return json_response(run_view(await self._find(request)))
@@ -116,6 +127,16 @@ class _RunFrames(Frames):
             yield KEEP_ALIVE
             await services.runner.wait_event(self._run_id, KEEP_ALIVE_S)
             await asyncio.sleep(0.05)  # several events that come together go out together
+
+
+def _time(request: Request, name: str) -> float | None:
+    """Seconds since the epoch in the query string. Raises `BadRequest`."""
+    text = request.query_params.get(name)
+    if not text:
+        return None
+    if not _TIME.fullmatch(text):
+        raise BadRequest(f"'{name}' must be seconds since the epoch, not {text[:40]!r}.", "Pass the `next` of the page before.", param=name)
+    return float(text)
 
 
 def run_view(run: Run) -> JSONObject:

@@ -47,6 +47,7 @@ _EXPERIENCE: dict[str, JSONObject] = {
             "last_receipt": TEXT,
             "last_sequence": INTEGER,
         },
+        {"live": BOOLEAN, "answering": BOOLEAN, "keeps": nullable(TEXT), "snippet": TEXT, "first": INTEGER, "all": INTEGER},
         about="In a list `turns` is their number; of one session it is the turns themselves.",
     ),
     "Turn": obj(

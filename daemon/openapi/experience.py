@@ -180,7 +180,14 @@ EXPERIENCE: tuple[Operation, ...] = (
         {200: obj({"sessions": array(ref("Session")), "next": nullable(INTEGER)})},
         query={"limit": integer(1, 200), "before": _CURSOR, "q": text(1000)},
     ),
-    Operation("GET", f"{_SCENARIO}/sessions/{{session}}", "One session with its turns.", _AREA, {200: ref("Session")}),
+    Operation(
+        "GET",
+        f"{_SCENARIO}/sessions/{{session}}",
+        "One session with its turns: all, `limit` from the place `from` on, or the last `limit`.",
+        _AREA,
+        {200: ref("Session")},
+        query={"limit": integer(1, 1000), "from": _CURSOR, "messages": {"type": "string", "enum": ["all"]}},
+    ),
     Operation(
         "POST",
         f"{_SCENARIO}/forget",

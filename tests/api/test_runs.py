@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from daemon.experience.runs import RunStatus
 from daemon.records import JSONObject
 from tests.daemon.running import Running, running
 
@@ -66,3 +67,23 @@ async def test_half_a_character_in_what_a_run_is_started_with_is_a_400(tmp_path:
             response = await daemon.owner.post(BASE, content=body, headers={"content-type": "application/json"})
             assert response.status_code == 400 and "half a character" in response.json()["error"]["message"], body
         assert (await daemon.client.get(BASE)).json()["runs"] == []
+
+
+async def test_past_runs_are_paged_and_the_installed_recipes_are_named(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        runs = daemon.services.runs
+        made = []
+        for _ in range(5):
+            run = runs.create("default", "demos").result()
+            runs.finish(run.id, RunStatus.DONE, verdict="nothing").result()
+            made.append(run.id)
+        seen: list[str] = []
+        before = ""
+        for _ in range(3):
+            page = (await daemon.client.get(f"{BASE}?limit=2{before}")).json()
+            seen += [run["run_id"] for run in page["runs"]]
+            before = f"&before={page['next']}"
+        assert seen == made[::-1] and page["next"] is None
+        assert (await daemon.client.get(f"{BASE}?before=soon")).status_code == 400
+        recipes = (await daemon.client.get("/reef/recipes")).json()["recipes"]
+        assert {"demos", "sft"} <= {recipe["name"] for recipe in recipes}

@@ -107,3 +107,36 @@ async def test_a_session_whose_id_looks_like_a_path_is_shown_like_any(tmp_path: 
         place = f"/reef/scenarios/default/sessions/{quote(session, safe='')}"
         assert (await daemon.client.get(place)).json()["id"] == session
         assert (await daemon.client.post(f"{place}/update", json={})).json()["session"] == session
+
+
+async def test_a_long_session_is_read_in_parts_from_either_end(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        history: list[Message] = []
+        for number in range(5):
+            history.append({"role": "user", "content": f"question {number}"})
+            history.append(said(await ask(daemon, history)))
+        whole = await shown(daemon, "mine")
+        for query, places in (
+            ("?limit=2", [3, 4]),
+            ("?limit=2&from=1", [1, 2]),
+            ("?from=3", [3, 4]),
+            ("?limit=9&from=9", []),
+            ("", range(5)),
+        ):
+            answer = (await daemon.client.get(f"{BASE}/mine{query}")).json()
+            assert [turn["receipt"] for turn in answer["turns"]] == [whole[place]["receipt"] for place in places], query
+            assert answer["all"] == 5
+            if places:
+                assert answer["first"] == places[0]
+        for query in ("?limit=0", "?limit=1001", "?from=-1", "?from=x"):
+            assert (await daemon.client.get(f"{BASE}/mine{query}")).status_code == 400, query
+
+
+async def test_a_session_under_way_says_so_and_which_release_it_keeps(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        await ask(daemon, [{"role": "user", "content": "hello"}])
+        listed = (await daemon.client.get(BASE)).json()["sessions"][0]
+        assert (listed["live"], listed["answering"], listed["keeps"]) == (True, False, listed["releases"][0])
+        await daemon.client.post(f"{BASE}/mine/update", json={})
+        let_go = (await daemon.client.get(f"{BASE}/mine")).json()
+        assert (let_go["live"], let_go["keeps"]) == (False, None), "its next request takes the head"
