@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.errors import BadRequest, EngineError, StorageError
+from daemon.errors import BadRequest
 from reef_cli import output
 from reef_cli.client import Client, scenario_path
+from reef_cli.exporting import cut_short, summary_of, to_file
 from reef_cli.options import Scenario
 from reef_cli.progress import ProgressLine
 
@@ -75,47 +75,25 @@ def export(
 
 def _to_stdout(lines: Iterator[bytes]) -> JSONObject:
     for line in lines:
-        if (summary := _summary(line)) is not None:
+        if (summary := summary_of(line)) is not None:
             return summary
         sys.stdout.buffer.write(line)
-    raise _cut_short()
+    raise cut_short()
 
 
 def _to_file(lines: Iterator[bytes], out: Path) -> JSONObject:
-    """Under another name until it is complete. Raises `StorageError`."""
-    partial, progress = out.with_name(f".{out.name}.part"), ProgressLine()
-    written, told = 0, time.monotonic()
+    progress, told = ProgressLine(), time.monotonic()
+
+    def tell(written: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > 1:
+            told = time.monotonic()
+            progress.update(f"  {output.size(written)} written")
+
     try:
-        with partial.open("wb") as stream:
-            for line in lines:
-                if (summary := _summary(line)) is not None:
-                    break
-                stream.write(line)
-                written += len(line)
-                if time.monotonic() - told > 1:
-                    told = time.monotonic()
-                    progress.update(f"  {output.size(written)} written")
-            else:
-                raise _cut_short()
-        partial.replace(out)
-        return summary
-    except OSError as error:
-        raise StorageError(f"{out} cannot be written: {error.strerror}.", "Name a file that can be: --out FILE") from error
+        return to_file(lines, out, tell)
     finally:
         progress.clear()
-        partial.unlink(missing_ok=True)
-
-
-def _summary(line: bytes) -> JSONObject | None:
-    """The last line, which is not part of the export."""
-    if not line.startswith(b'{"reef":'):
-        return None
-    found = json.loads(line)["reef"]
-    return found if isinstance(found, dict) else None
-
-
-def _cut_short() -> EngineError:
-    return EngineError("The export was cut short: the daemon stopped before its end.", "Run it again once it serves: reef status")
 
 
 def _when(since: str) -> str:

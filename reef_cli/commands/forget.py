@@ -10,6 +10,7 @@ import typer
 from daemon.errors import BadRequest, NotFound
 from reef_cli import output
 from reef_cli.client import Client, scenario_path
+from reef_cli.forgetting import done, planned
 from reef_cli.options import AsJSON, Scenario, Yes
 from reef_cli.progress import waiting
 
@@ -68,29 +69,10 @@ def _plan(client: Client, path: str, what: str) -> tuple[JSONObject, JSONObject]
 
 
 def _show(plan: JSONObject) -> None:
-    records, reports, runs = (_length(plan, name) for name in ("records", "reports", "runs"))
-    stream = sys.stderr
-    print(
-        f"To forget: {_count(records, 'record')} and {_count(reports, 'report')} of session {output.text(plan.get('session'))}.",
-        file=stream,
-    )
-    if repeated := _length(plan, "repeated_in"):
-        print(
-            f"  {_count(repeated, 'later turn')} of the session still say it: forget the whole session to be rid of that too.", file=stream
-        )
-    if runs:
-        print(f"  {_count(runs, 'run')} read it: what they kept in files goes.", file=stream)
-    for release in output.rows(plan, "releases"):
-        what = ["its LoRA was trained on it"] if release.get("trained") else []
-        if release.get("files"):
-            what.append(f"{_count(int(str(release['files'])), 'file')} with its text, which will be cleaned")
-        serving = ", serves now" if release.get("serving") else f", {release['state']}" if release.get("state") != "published" else ""
-        name = output.text(release.get("release_id"))
-        print(f"  {name}{serving}: {'; '.join(what) or 'it was made from this among others'}.", file=stream)
-    for copy in _list(plan, "copies"):
-        print(f"  {copy} keeps a copy. Remove it yourself.", file=stream)
+    for line in planned(plan):
+        print(line, file=sys.stderr)
     if any(release.get("trained") for release in output.rows(plan, "releases")):
-        print("  A LoRA cannot unlearn. To serve without it, and erase its weights: --retire", file=stream)
+        print("  A LoRA cannot unlearn. To serve without it, and erase its weights: --retire", file=sys.stderr)
 
 
 def _confirm() -> None:
@@ -100,27 +82,7 @@ def _confirm() -> None:
 
 
 def _tell(answer: JSONObject, retire: bool) -> None:
-    print(f"Forgotten: {_count(_length(answer, 'records'), 'record')}, {_count(_length(answer, 'reports'), 'report')}.")
-    if head := answer.get("head"):
-        print(f"  {head} serves now, without it.")
-    if files := answer.get("files"):
-        print(f"  Cleaned in releases: {_count(int(str(files)), 'file')}. `reef fsck` knows them.")
-    if dropped := _list(answer, "dropped"):
-        print(f"  Given up: {', '.join(dropped)}, held candidates that were made from it.")
+    for line in done(answer):
+        print(line)
     if not retire and any(release.get("trained") and release.get("serving") for release in output.rows(answer, "releases")):
         print("  What serves was trained on it. To serve something else: reef rollback, or reef evolve for a new training.")
-    if not answer.get("scrubbed"):
-        print("  A reader kept the database's log busy; the last bytes go when it is next emptied, at the latest with: reef down")
-
-
-def _list(answer: JSONObject, name: str) -> list[str]:
-    found = answer.get(name)
-    return [str(item) for item in found] if isinstance(found, list) else []
-
-
-def _length(answer: JSONObject, name: str) -> int:
-    return len(_list(answer, name))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
