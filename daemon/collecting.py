@@ -57,18 +57,18 @@ class Collected:
 
 
 def make_room(
-    home: Home, repository: Repository, config: Config, runs: Sequence[Run], in_use: Collection[str] = (), *, dry_run: bool
+    home: Home, repository: Repository, config: Config, runs: Sequence[Run], in_use: Collection[str] | None, *, dry_run: bool
 ) -> Collected:
     """Find what can go and, unless it is a `dry_run`, remove it. Blocks; nothing may be published meanwhile.
 
     Args:
-        in_use: ids of LoRAs that something serves on.
+        in_use: ids of LoRAs that something serves on; None: no daemon runs.
 
     Raises:
         DataError: the repository is damaged, and what is needed cannot be known; nothing was removed. StorageError: the disk.
     """
     with repository.writing():
-        found = collect.find(repository, _keep(config), in_use)
+        found = collect.find(repository, _keep(config), in_use or ())
         found += collect.sized([*_copies(home, in_use), *_runs(home, repository, config, runs), *_temporaries(home)])
         if not dry_run:
             collect.remove(repository, found)
@@ -93,7 +93,7 @@ def run_gc(home: Home, serve_file: Path | None, environment: Mapping[str, str], 
         reader, repository = Reader(home.database), Repository(home.versions)
         try:
             runs = RunStore(store, reader).list(limit=1_000_000)
-            done = make_room(home, repository, config, runs, dry_run=dry_run)
+            done = make_room(home, repository, config, runs, None, dry_run=dry_run)
             failpoint("gc.removed")
             if not dry_run:
                 heads = {name: head.id for name in repository.scenarios() if (head := repository.head(name)) is not None}
@@ -110,17 +110,14 @@ def _keep(config: Config) -> Callable[[str], int]:
     return lambda scenario: config.for_scenario(scenario).storage.keep_releases
 
 
-def _copies(home: Home, in_use: Collection[str]) -> Iterator[Item]:
-    """LoRAs that were laid out for the engine; the next one who asks for a release lays its LoRA out again."""
+def _copies(home: Home, in_use: Collection[str] | None) -> Iterator[Item]:
+    """LoRAs that were laid out for the engine; whoever asks for their release lays them out again."""
     young = time.time() - collect.GRACE_S
     for path in sorted(home.loras.glob("*.gguf")):
-        if path.stem not in in_use and path.stat().st_ctime <= young:
-            yield Item(
-                Kind.COPY,
-                f"LoRA {path.stem[:12]} in {home.loras}",
-                "nothing serves on it now; it is laid out again when asked for",
-                (path,),
-            )
+        # A daemon may have laid one out this moment. The time is that of the link, which shares all others with its object.
+        if in_use is None or (path.stem not in in_use and path.stat().st_ctime <= young):
+            why = "nothing serves on it now; it is laid out again when asked for"
+            yield Item(Kind.COPY, f"LoRA {path.stem[:12]} in {home.loras}", why, (path,))
     for path in collect.left_in(home.loras, ".*.tmp", young):
         yield Item(Kind.TEMPORARY, path.name, "left by a writer that was killed", (path,))
 

@@ -19,6 +19,7 @@ from daemon.failpoints import failpoint
 from daemon.harness_tree import HarnessTree
 from daemon.services import Services
 from daemon.serving.releases import base_facts
+from daemon.versions.kept import WeightState, weight_state
 from daemon.versions.manifest import Operation, StoredFile
 from daemon.versions.release import Draft, LoRAFiles, Release, ReleaseState
 from daemon.versions.tombstones import Words
@@ -173,9 +174,11 @@ class Forgetting:
 
     def _earlier_lora(self, head: Release, tainted: frozenset[str]) -> LoRAFiles | None:
         """The newest one that was not trained on it and fits what serves."""
-        for release in self._services.repository.chain(head.manifest.scenario):
+        repository = self._services.repository
+        for release in repository.chain(head.manifest.scenario):
             fits = release.manifest.base.same_weights(head.manifest.base)
-            if fits and (release.lora is None or release.lora.id not in tainted):
+            there = weight_state(release, repository.weights, repository.tombstones) in (WeightState.NONE, WeightState.KEPT)
+            if fits and there and (release.lora is None or release.lora.id not in tainted):
                 return release.lora
         return None
 

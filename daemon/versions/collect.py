@@ -142,7 +142,7 @@ def _old_weights(repository: Repository, old: Sequence[Release], kept: Collectio
     carrying: dict[str, list[Release]] = {}
     for release in old:
         carrying.setdefault(release.lora.id if release.lora is not None else "", []).append(release)
-    for lora, releases in carrying.items():
+    for lora, releases in reversed(carrying.items()):  # the oldest first
         files = {stored.sha256 for release in releases for stored in (release.lora.files if release.lora else ())} - set(kept)
         files = {sha256 for sha256 in files if repository.weights.path_of(sha256).is_file()}
         if not files:
