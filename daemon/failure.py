@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from daemon.paths import Home
 
@@ -23,15 +24,28 @@ def tell(message: str, hint: str) -> int:
 
 def tell_bug(error: Exception, command: str, home: Home) -> int:
     """Write a log with versions and traceback beside the home's other logs, and say where it is; the exit code."""
+    text = _bug_text(error, command)
+    log = _write_bug_log(text, home)
+    if log is None:
+        print(text, file=sys.stderr)
+        return BUG
+    print(f"Error: this is a bug in Reef: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"  The details are in {log}; please report it with that file.", file=sys.stderr)
+    return BUG
+
+
+def log_bug(error: Exception, command: str, home: Home) -> Path | None:
+    """The log alone, for a process that goes on; None where no folder can be written."""
+    return _write_bug_log(_bug_text(error, command), home)
+
+
+def _bug_text(error: Exception, command: str) -> str:
     import platform
-    import tempfile
-    import time
     import traceback
-    from pathlib import Path
 
     from daemon import __version__
 
-    text = "\n".join(
+    return "\n".join(
         (
             f"reef {__version__} · Python {platform.python_version()} · {platform.platform()}",
             f"command: {command}",
@@ -39,6 +53,12 @@ def tell_bug(error: Exception, command: str, home: Home) -> int:
             "".join(traceback.format_exception(error)),
         )
     )
+
+
+def _write_bug_log(text: str, home: Home) -> Path | None:
+    import tempfile
+    import time
+
     name = f"reef-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     for folder in (home.log.parent, Path(tempfile.gettempdir())):
         try:
@@ -46,11 +66,8 @@ def tell_bug(error: Exception, command: str, home: Home) -> int:
             (folder / name).write_text(text, encoding="utf-8")
         except OSError:
             continue
-        print(f"Error: this is a bug in Reef: {type(error).__name__}: {error}", file=sys.stderr)
-        print(f"  The details are in {folder / name}; please report it with that file.", file=sys.stderr)
-        return BUG
-    print(text, file=sys.stderr)
-    return BUG
+        return folder / name
+    return None
 
 
 def reader_gone() -> int:

@@ -20,4 +20,7 @@ def tui(scenario: Scenario = "default") -> None:
         raise BadRequest("The app needs a terminal.", "In a script, use the verbs: reef status, reef releases, reef sessions.")
     from reef_cli.tui.app import ReefApp
 
-    ReefApp(scenario=scenario).run()
+    app = ReefApp(scenario=scenario)
+    app.run()
+    if app.bug is not None:
+        raise app.bug

@@ -31,7 +31,7 @@ def up(config: ConfigFile = None, port: Port = None, as_json: AsJSON = False) ->
     running = find(where)
     started = running is None
     if running is None:
-        running = _start(where, serve_arguments(config, port))
+        running = start(where, serve_arguments(config, port))
     if as_json:
         output.print_json({"started": started, "pid": running.pid, "url": running.url, "version": running.version})
         return
@@ -45,7 +45,8 @@ def up(config: ConfigFile = None, port: Port = None, as_json: AsJSON = False) ->
         print("  See              reef status, reef logs")
 
 
-def _start(where: Home, arguments: list[str]) -> Running:
+def start(where: Home, arguments: list[str]) -> Running:
+    """Start a daemon in the background; returns when it answers. Raises ReefError with what it said if it ends instead."""
     said = where.log.with_name("up.log")  # what it prints before its own log is open; a failed start is explained from it
     try:
         said.parent.mkdir(parents=True, exist_ok=True)

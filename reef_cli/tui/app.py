@@ -1,78 +1,276 @@
-"""The app: four tabs over one daemon."""
+"""The app: four tabs over one daemon. It lives by the daemon's changes; nothing is asked for again that did not change."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import asyncio
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App, ComposeResult
+from textual import work
+from textual.actions import ActionParseResult
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.widgets import ContentSwitcher, Footer, Static, Tab, Tabs
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher, Footer
+from textual.worker import WorkerFailed
 
 from daemon.errors import ReefError
+from daemon.failure import BUG, log_bug
 from reef_cli import output
-from reef_cli.tui.daemon import Daemon
+from reef_cli.locations import home
+from reef_cli.tui.daemon import Change, Daemon
 from reef_cli.tui.engine.pane import EnginePane
-from reef_cli.tui.pane import Pane
+from reef_cli.tui.help import MOVING, Help, Key
+from reef_cli.tui.keys import named_keys
+from reef_cli.tui.look import chosen_theme, keep_theme
+from reef_cli.tui.pane import Pane, Shell
 from reef_cli.tui.releases.pane import ReleasesPane
 from reef_cli.tui.runs.pane import RunsPane
 from reef_cli.tui.sessions.pane import SessionsPane
+from reef_cli.tui.themes import DARK, LIGHT, THEMES
+from reef_cli.tui.top import Banner, TabBar, TopLine
+from reef_cli.tui.widgets.choose import Choice, Choose
 
-_LOOK_S = 1.0
+if TYPE_CHECKING:
+    from daemon.records import JSONObject
+
 PANES: tuple[type[Pane], ...] = (ReleasesPane, SessionsPane, RunsPane, EnginePane)
+_PAUSE_S = 0.1
+"""Between two looks at the daemon, however much changes."""
+_AGES_S = 30.0
+"""Ages ("2m ago") are shown anew so often."""
+_ALL = frozenset({"head", "records", "runs", "engine"})
+_IN_TOP_LINE = frozenset({"head", "runs"})
 
 
-class ReefApp(App[None]):
+class ReefApp(Shell):
     """Releases, sessions, runs and engine of one scenario, live."""
 
     CSS_PATH = "reef.tcss"
     TITLE = "Reef"
+    ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(number), f"show({pane.title.lower()!r})", pane.title, show=False) for number, pane in enumerate(PANES, 1)),
+        Binding("s", "switch_scenario", "Scenario", tooltip="Look at another scenario"),
+        Binding("t", "turn_theme", "Light or dark", show=False, tooltip="The choice is remembered"),
+        Binding("u", "start_daemon", "Start the daemon", show=False, tooltip="While none answers: as `reef up`"),
+        Binding("question_mark", "help", "Help", key_display="?", tooltip="The keys of this tab"),
         Binding("q", "quit", "Quit"),
     ]
 
-    def __init__(self, daemon: Daemon | None = None, scenario: str = "default") -> None:
+    def __init__(self, daemon: Daemon | None = None, scenario: str = "default", theme: str = "") -> None:
         super().__init__()
+        for known in THEMES:
+            self.register_theme(known)
+        self.theme = theme or chosen_theme(home())
         self.daemon = daemon or Daemon()
         self.scenario = scenario
+        self.bug: Exception | None = None
+        """What ended the app, where it was no wish of the user."""
+        self.bugs: list[Exception] = []
+        """What it went on after."""
+        self._status: JSONObject = {}
+        self._lost: ReefError | None = None
+        self._changed: set[str] = set()
+        self._look = asyncio.Event()
 
     def compose(self) -> ComposeResult:
-        yield Static(id="top")
-        yield Tabs(*(Tab(f"{number} {pane.title}", id=f"tab-{pane.title.lower()}") for number, pane in enumerate(PANES, 1)))
+        yield TopLine()
+        yield TabBar([pane.title for pane in PANES])
+        yield Banner()
         yield ContentSwitcher(id="panes")
-        yield Footer()
+        yield Footer(compact=True, show_command_palette=False)
 
-    def on_mount(self) -> None:
-        self.set_interval(_LOOK_S, self.look)
+    async def on_mount(self) -> None:
+        self._show_top()
+        await self.show(PANES[0].title.lower())
+        self._follow()
+        self._keep_up()
+        self.set_interval(_AGES_S, lambda: self._note(_ALL))
 
-    async def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
-        await self.show((event.tab.id or "").removeprefix("tab-"))
+    # What changes.
 
-    def action_show(self, name: str) -> None:
-        self.query_one(Tabs).active = f"tab-{name}"
+    @work(exit_on_error=True)
+    async def _follow(self) -> None:
+        async for change in self.daemon.changes():
+            await self._take(change)
 
-    async def show(self, name: str) -> None:
-        """Turn to a tab; its pane is made when it is first shown."""
+    async def _take(self, change: Change) -> None:
+        if change.kind in ("lost", "found"):
+            self._lost = change.why
+            can_start = change.why is not None and not await self.daemon.is_there() and await self.daemon.is_set_up()
+            self.query_one(Banner).say(change.why, can_start)
+            self.query_one("#panes").set_class(change.why is not None, "-lost")
+            self._show_top()
+            if change.kind == "found":
+                if self.daemon.other_version:
+                    self.notify(f"The daemon is version {self.daemon.other_version}, this app another. To renew it: reef down && reef up")
+                self._note(_ALL)
+        elif change.scenario in ("", self.scenario):
+            self._note(frozenset({change.kind}))
+
+    def _note(self, kinds: frozenset[str]) -> None:
+        self._changed |= kinds
+        self._look.set()
+
+    @work(exit_on_error=True)
+    async def _keep_up(self) -> None:
+        """Ask again for what changed, at most every `_PAUSE_S`."""
+        while True:
+            await self._look.wait()
+            self._look.clear()
+            kinds, self._changed = frozenset(self._changed), set()
+            if self._lost is None:
+                await self._refresh(kinds)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _refresh(self, kinds: frozenset[str]) -> None:
+        pane = self.pane
+        try:
+            if kinds & _IN_TOP_LINE:
+                self._status = await self.daemon.get("/reef/status")
+                self._show_top()
+            if pane is not None and kinds & pane.kinds:
+                await pane.refresh_from(kinds & pane.kinds)
+        except Exception as error:  # noqa: BLE001 -- around one look: the next may do
+            self.tell(error)
+
+    def _show_top(self) -> None:
+        self.query_one(TopLine).show(self.scenario, self._status, self._lost is not None)
+
+    # What is shown.
+
+    @property
+    def pane(self) -> Pane | None:
+        """The pane that is shown."""
+        name = self.query_one("#panes", ContentSwitcher).current
+        return self.query_one(f"#{name}", Pane) if name else None
+
+    async def show(self, name: str, key: str = "") -> None:
+        """Turn to a tab, and there to `key`; its pane is made when it is first shown."""
         switcher = self.query_one("#panes", ContentSwitcher)
         if not switcher.query(f"#{name}"):
-            pane = next(pane for pane in PANES if pane.title.lower() == name)(self.daemon, self.scenario)
-            await switcher.mount(pane)
+            await switcher.mount(next(pane for pane in PANES if pane.title.lower() == name)(self.daemon, self.scenario))
         switcher.current = name
+        self.query_one(TabBar).show(name)
         pane = switcher.query_one(f"#{name}", Pane)
-        await self._refresh(pane, pane.kinds)
-
-    async def look(self) -> None:
-        """What changed since the last look."""
+        self._focus_in(pane)
         try:
-            status = await self.daemon.get("/reef/status")
+            if self._lost is None:
+                await (pane.refresh_from(pane.kinds) if pane.scenario == self.scenario else pane.show_scenario(self.scenario))
+                if key:
+                    await pane.open(key)
         except ReefError as error:
-            self.query_one("#top", Static).update(f"○ {error.message} {error.hint}")
+            self.tell(error)
+
+    def _focus_in(self, pane: Pane) -> None:
+        focused = self.screen.focused
+        if focused is None or pane not in focused.ancestors:
+            first = next((widget for widget in pane.query("*") if widget.focusable), None)
+            self.screen.set_focus(first, scroll_visible=False)
+
+    @work
+    async def on_pane_go(self, event: Pane.Go) -> None:
+        await self.show(event.title.lower(), event.key)
+
+    @work
+    async def action_show(self, name: str) -> None:
+        await self.show(name)
+
+    @work
+    async def action_switch_scenario(self) -> None:
+        choices = [
+            Choice(name, output.printable(name), f"{output.text(item.get('release_id'))} · {output.count(item.get('sessions'))} sessions")
+            for item in output.rows(self._status, "scenarios")
+            if (name := output.text(item.get("name")))
+        ]
+        if not choices:
+            self.notify("There is no scenario yet: the first request makes one.")
             return
-        engine = output.part(status, "engine")
-        self.query_one("#top", Static).update(f"● {self.scenario} · {output.text(engine.get('model'))}")
+        chosen = await self.push_screen_wait(Choose("Scenario", choices, current=self.scenario, yes="Show"))
+        if chosen is not None and chosen != self.scenario:
+            self.scenario = chosen
+            self._show_top()
+            pane = self.pane
+            if pane is not None:
+                await pane.show_scenario(chosen)
 
-    async def _refresh(self, pane: Pane, changes: frozenset[str]) -> None:
+    def action_turn_theme(self) -> None:
+        self.theme = LIGHT if self.theme == DARK else DARK
+        keep_theme(home(), self.theme)
+
+    @work
+    async def action_start_daemon(self) -> None:
+        if self._lost is None:
+            self.notify("The daemon runs.")
+            return
+        if not await self.daemon.is_set_up():
+            self.notify("Set Reef up first, in a shell: reef init", severity="warning")
+            return
+        self.notify("Starting the daemon …")
+        await self.daemon.start()
+
+    def action_help(self) -> None:
+        pane = self.pane
+        if pane is None:
+            return
+        known = named_keys(self.screen_stack[0])
+        own = [named.key for named in known if named.node is not self]
+        everywhere = [named.key for named in known if named.node is self]
+        tabs = Key(f"1 … {len(PANES)}", "Tabs", ", ".join(pane.title for pane in PANES))
+        palette = Key("ctrl+p", "Everything", "all of this by name")
+        groups = [*([(pane.title, own)] if own else []), ("Lists", MOVING), ("Everywhere", [tabs, *everywhere, palette])]
+        self.push_screen(Help(pane.title, pane.about, groups))
+
+    def action_help_quit(self) -> None:
+        """For ctrl+c, which elsewhere ends a program; here it copies what is selected."""
+        self.notify("q ends the app.")
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The command palette: every action of the shown pane, the tabs, then what works everywhere."""
+        pane, known = self.pane, named_keys(self.screen_stack[0])
+        for named in sorted(known, key=lambda named: named.node is self):
+            title = named.key.name if named.node is self or pane is None else f"{pane.title}: {named.key.name}"
+            yield SystemCommand(
+                title, f"{named.key.sentence or 'Press'} ({named.key.key})", partial(self.run_action, named.action, named.node)
+            )
+        for pane_class in PANES:
+            yield SystemCommand(f"Show {pane_class.title.lower()}", pane_class.about, partial(self.action_show, pane_class.title.lower()))
+
+    # What goes wrong.
+
+    def tell(self, error: BaseException) -> None:
+        """Show what failed, and go on: a sentence for what the user can mend, a log for a bug."""
+        if isinstance(error, ReefError):
+            self.notify(output.printable(f"{error.message} {error.hint}"), severity="error", markup=False)
+        elif isinstance(error, Exception):
+            log = log_bug(error, "reef tui", home())
+            self.bugs.append(error)
+            self.notify(
+                f"This is a bug in Reef: {type(error).__name__}. The details are in {log}.", severity="error", markup=False, timeout=20
+            )
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
         try:
-            await pane.refresh_from(changes)
-        except ReefError as error:
-            self.notify(f"{error.message} {error.hint}", severity="error")
+            return await super().run_action(action, default_namespace, namespaces)
+        except Exception as error:  # noqa: BLE001 -- around a key or a click of a person: the app goes on
+            self.tell(error)
+            return True
+
+    def _handle_exception(self, error: Exception) -> None:
+        """What Textual cannot go on after ends the app, and the command line says where the log is. A failed worker is no such thing."""
+        if isinstance(error, WorkerFailed):
+            self.tell(error.error)
+            return
+        self.bug = error
+        if self.is_headless:
+            super()._handle_exception(error)
+        else:
+            self.exit(return_code=BUG)

@@ -1,0 +1,170 @@
+"""The lines above the panes: what serves and learns, the tabs, and the banner of a lost daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.events import Click
+
+from daemon.errors import ReefError
+from reef_cli import output
+from reef_cli.tui.widgets.steady import Steady
+
+if TYPE_CHECKING:
+    from daemon.records import JSONObject
+
+
+class TopLine(Horizontal):
+    """The scenario and what serves at the left, what learns and the connection at the right."""
+
+    DEFAULT_CSS = """
+    TopLine {
+        height: 1;
+        padding: 0 1;
+        background: $panel;
+    }
+    TopLine > #scenario {
+        width: auto;
+        max-width: 32;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }
+    TopLine > #scenario:hover {
+        text-style: underline;
+    }
+    TopLine > #serves {
+        width: 1fr;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }
+    TopLine > #learns {
+        width: auto;
+        max-width: 50%;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        yield _ScenarioName(id="scenario")
+        yield Steady(id="serves")
+        yield Steady(id="learns")
+
+    def show(self, scenario: str, status: JSONObject, lost: bool) -> None:
+        """`status`: the last answer of `/reef/status`; empty before there is one."""
+        mine = next((item for item in output.rows(status, "scenarios") if item.get("name") == scenario), None)
+        name = Content.assemble(("≋ reef  ", "bold $text-primary"), (output.printable(scenario), "bold"), (" ▾", "$text-muted"))
+        self.query_one("#scenario", Steady).show(name)
+        self.query_one("#serves", Steady).show(_serves(mine, bool(status)))
+        self.query_one("#learns", Steady).show(_learns(mine, status, lost))
+
+
+class _ScenarioName(Steady):
+    async def on_click(self, event: Click) -> None:
+        event.stop()
+        await self.app.run_action("switch_scenario")
+
+
+class TabBar(Horizontal):
+    """One word a tab, with its key."""
+
+    DEFAULT_CSS = """
+    TabBar {
+        height: 1;
+        padding: 0 1;
+    }
+    TabBar > _TabName {
+        width: auto;
+        margin-right: 1;
+        padding: 0 1;
+        color: $text-muted;
+    }
+    TabBar > _TabName:hover {
+        color: $foreground;
+        background: $block-hover-background;
+    }
+    TabBar > _TabName.-active {
+        color: $text-primary;
+        text-style: bold underline;
+    }
+    """
+
+    def __init__(self, titles: Sequence[str]) -> None:
+        super().__init__()
+        self._titles = titles
+
+    def compose(self) -> ComposeResult:
+        for number, title in enumerate(self._titles, 1):
+            yield _TabName(number, title)
+
+    def show(self, name: str) -> None:
+        for tab in self.query(_TabName):
+            tab.set_class(tab.id == f"tab-{name}", "-active")
+
+
+class _TabName(Steady):
+    def __init__(self, number: int, title: str) -> None:
+        self._name = title.lower()
+        super().__init__(f"{number} {title}", id=f"tab-{self._name}")
+
+    async def on_click(self, event: Click) -> None:
+        event.stop()
+        await self.app.run_action(f"show({self._name!r})")
+
+
+class Banner(Steady):
+    """Why there is nothing new to see, and what to type. Hidden while all is well."""
+
+    DEFAULT_CSS = """
+    Banner {
+        display: none;
+        padding: 0 2;
+        background: $warning 20%;
+        color: $foreground;
+    }
+    Banner.-shown {
+        display: block;
+    }
+    """
+
+    def say(self, why: ReefError | None, can_start: bool) -> None:
+        self.set_class(why is not None, "-shown")
+        if why is not None:
+            start = Content.assemble("  ", ("u", "bold $text-primary"), " starts it") if can_start else Content("")
+            what = output.printable(f" {why.message} {why.hint}")
+            self.show(Content.assemble(("▲", "bold $text-warning"), what, start))
+
+
+def _serves(mine: JSONObject | None, asked: bool) -> Content:
+    if mine is None:
+        return Content.styled("   no release yet: the first request makes one" if asked else "", "$text-muted")
+    parts: list[Content | tuple[str, str]] = [
+        Content.assemble("   ", ("● ", "$text-success"), (output.text(mine.get("release_id")), "bold"))
+    ]
+    if mine.get("lora"):
+        parts.append((" + LoRA", "$text-muted"))
+    held = mine.get("held")
+    if isinstance(held, list) and held:
+        parts.append((f"   ◆ {len(held)} held", "$text-warning"))
+    return Content.assemble(*parts)
+
+
+def _learns(mine: JSONObject | None, status: JSONObject, lost: bool) -> Content:
+    if lost:
+        return Content.styled("○ not connected", "$text-warning")
+    if not status:
+        return Content.styled("○ connecting", "$text-muted")
+    run = output.part(mine or {}, "run")
+    if run:
+        words = f"{output.text(run.get('recipe')).rpartition(':')[2]} · {output.text(run.get('phase'), 'starting')}"
+        return Content.assemble(("◐ ", "$text-accent"), (f"learning: {output.printable(words)}", "$text-accent"))
+    mode = output.text(output.part(status, "learn").get("mode"))
+    engine = output.part(status, "engine")
+    state = output.text(engine.get("state"))
+    if state != "ready":
+        return Content.styled(f"▲ engine {output.printable(state)}", "$text-warning")
+    return Content.styled("learning is off" if mode == "off" else f"learning: {output.printable(mode)}", "$text-muted")
