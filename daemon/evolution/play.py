@@ -14,6 +14,8 @@ from daemon.evolution.progress import Progress
 from daemon.evolution.tasks import Split, Task
 from daemon.records import JSONObject
 
+_PROMPT_CHARACTERS = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:
@@ -44,13 +46,14 @@ class Played:
     task: str
     before: Episode
     after: Episode
+    prompt: str = ""  # its first line, for people
 
     @property
     def pair(self) -> Pair:
         return Pair(self.task, self.before.score, self.after.score)
 
     def to_json(self) -> JSONObject:
-        return {"task": self.task, "before": self.before.to_json(), "after": self.after.to_json()}
+        return {"task": self.task, "prompt": self.prompt, "before": self.before.to_json(), "after": self.after.to_json()}
 
 
 class Player:
@@ -79,7 +82,7 @@ class Player:
             else:
                 before = self._episode(self._current, task)
                 after = self._episode(self._candidate, task)
-            played.append(Played(task.id, before, after))
+            played.append(Played(task.id, before, after, _first_line(task.last_user_text)))
             self._progress.emit(
                 "task",
                 split=split.value,
@@ -120,6 +123,10 @@ def answer(model: ModelClient, prompt: str, max_tokens: int = 64) -> str:
         raise
     except ReefError as error:
         return f"[{error.message}]"
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:_PROMPT_CHARACTERS]
 
 
 def _seed_of(seed: int, task_id: str) -> int:
