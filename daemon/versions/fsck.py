@@ -1,12 +1,12 @@
 """Check a repository of releases without a daemon: hashes, refs, pointers, weights, chains, and what SQLite says of them.
 
-Found and named, never mended here. An interrupted publish leaves objects that nothing refers to: notes, not errors.
+Found and named, never mended here: that is `repair`. An interrupted publish leaves objects that nothing refers to: notes, not errors.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -17,10 +17,12 @@ from daemon.errors import ReefError
 from daemon.files import sha256_file
 from daemon.versions.git_objects import UNREADABLE
 from daemon.versions.manifest import ArtifactKind
-from daemon.versions.refs import SCENARIOS, check_scenario, is_release_id
+from daemon.versions.refs import NOWHERE, OUTSIDE, SCENARIOS, check_scenario, is_release_id, mirror_ref
 from daemon.versions.release import Release, ReleaseState
 from daemon.versions.repository import Repository
 from daemon.versions.tombstones import hash_of
+
+_RESTORE = "With the daemon down: reef fsck --repair, and with --from BACKUP or a clone where no copy is found here."
 
 
 class Severity(StrEnum):
@@ -44,10 +46,15 @@ class LogFacts:
     database: Path | None = None
 
 
-def fsck(repository: Repository, facts: LogFacts | None = None) -> list[Problem]:
-    """All problems, errors first; no error means that every release can be served as it was published."""
-    checker = _Checker(repository)
+def fsck(repository: Repository, facts: LogFacts | None = None, tell: Callable[[int], None] | None = None) -> list[Problem]:
+    """All problems, errors first; no error means that every release can be served as it was published.
+
+    Args:
+        tell: is told, after each release, how many are checked.
+    """
+    checker = _Checker(repository, tell)
     found = list(checker.refs())
+    found += checker.outside()
     found += checker.leftovers()
     if facts is not None:
         found += _database(facts.database) if facts.database else []
@@ -56,8 +63,10 @@ def fsck(repository: Repository, facts: LogFacts | None = None) -> list[Problem]
 
 
 class _Checker:
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: Repository, tell: Callable[[int], None] | None) -> None:
         self._repository = repository
+        self._tell = tell
+        self._checked = 0
         self._tombstones = repository.tombstones.objects
         self._erased = repository.tombstones.weights
         self._collected = repository.tombstones.collected
@@ -65,6 +74,7 @@ class _Checker:
         self._weights: dict[str, str] = {}
         self._used: set[str] = set()
         self._chains: dict[str, list[str]] = {}
+        self._commits: dict[str, list[str]] = {}  # of the chains, newest first
 
     def refs(self) -> Iterator[Problem]:
         """Every ref, and through it every release."""
@@ -84,7 +94,7 @@ class _Checker:
             elif len(parts) == 3 and parts[1] == "pins" and is_release_id(parts[2]):
                 candidates.append((name, parts[0], commit_id, ReleaseState.PUBLISHED))
             else:
-                yield Problem(Severity.ERROR, name, f"{name} is no ref of Reef's.", "Remove it with `git update-ref -d`.")
+                yield Problem(Severity.ERROR, name, f"{name} is no ref of Reef's.", f"Remove it: git update-ref -d {name}")
         for scenario, commit_id in heads:
             yield from self._chain(scenario, commit_id)
         for name, scenario, commit_id, state in candidates:
@@ -92,6 +102,23 @@ class _Checker:
             yield from problems
             if release is not None and release.id != name.rsplit("/", 1)[1]:
                 yield Problem(Severity.ERROR, name, f"The ref {name} points to {release.id}.", "Set it with `git update-ref`.")
+
+    def outside(self) -> Iterator[Problem]:
+        """What somebody pushed into the branches that show what serves, and what was kept of such pushes."""
+        for name, commit_id in sorted(self._repository.refs.everything().items()):
+            if name.startswith(OUTSIDE):
+                hint = f"Look: git -C {self._repository.path} show {commit_id[:12]}. No longer wanted: git update-ref -d {name}"
+                yield Problem(Severity.NOTE, name, "A commit that somebody pushed is kept; it never served.", hint)
+        for scenario, commits in self._commits.items():
+            name = mirror_ref(scenario)
+            shown = self._repository.refs.get(name)
+            if shown is None or shown == NOWHERE or shown in commits[1:]:
+                hint = "The daemon's next start puts it right."
+                yield Problem(Severity.NOTE, name, f"The branch {scenario} does not show what serves, for a clone to see.", hint)
+            elif commits and shown != commits[0]:
+                message = f"The branch {scenario} was pushed into from outside: {shown[:12]} is no release. What serves is not concerned."
+                hint = f"The next start puts the branch back and keeps the commit below {OUTSIDE}."
+                yield Problem(Severity.NOTE, name, message, hint)
 
     def leftovers(self) -> list[Problem]:
         """Weights that no release refers to, and damaged names in the store."""
@@ -120,7 +147,7 @@ class _Checker:
             for release_id in dict.fromkeys(ids):
                 if release_id not in known and not self._is_candidate(scenario, release_id):
                     message = f"The operation log has {release_id}, which no ref reaches."
-                    yield Problem(Severity.ERROR, f"{scenario} {release_id}", message, "Restore versions.git from a backup.")
+                    yield Problem(Severity.ERROR, f"{scenario} {release_id}", message, _RESTORE)
 
     def _is_candidate(self, scenario: str, release_id: str) -> bool:
         try:
@@ -145,32 +172,36 @@ class _Checker:
             if following is not None and following.manifest.parent_release_id != release.id:
                 named = following.manifest.parent_release_id
                 message = f"{following.id} names {named} as its parent, but follows {release.id}."
-                yield Problem(
-                    Severity.ERROR, f"{scenario} {following.id}", message, "The chain was changed from outside; restore a backup."
-                )
+                yield Problem(Severity.ERROR, f"{scenario} {following.id}", message, _RESTORE)
             if release.id in ids:
-                yield Problem(Severity.ERROR, where, f"{release.id} is in the chain twice.", "Restore versions.git from a backup.")
+                yield Problem(Severity.ERROR, where, f"{release.id} is in the chain twice.", _RESTORE)
             ids.append(release.id)
+            self._commits.setdefault(scenario, []).append(at)
             for other in release.parents[1:]:
                 yield from self._release(f"{scenario} (held, promoted as {release.id})", other, ReleaseState.PROMOTED)[1]
             if bool(release.parents) != (release.manifest.parent_release_id is not None):
-                yield Problem(Severity.ERROR, where, f"{release.id} and its manifest disagree about a parent.", "Restore a backup.")
+                yield Problem(Severity.ERROR, where, f"{release.id} and its manifest disagree about a parent.", _RESTORE)
             following, at = release, (release.parents[0] if release.parents else None)
         self._chains[scenario] = ids
 
     def _release(self, where: str, commit_id: str, state: ReleaseState) -> tuple[Release | None, list[Problem]]:
         """Hash every object of the release, then compare manifest, tree and weights."""
         found: list[Problem] = []
+        self._checked += 1
+        if self._tell is not None:
+            self._tell(self._checked)
+        if commit_id == NOWHERE:
+            return None, [Problem(Severity.ERROR, where, "The ref holds no id: it points nowhere.", _RESTORE)]
         reader = self._repository.reader
         try:
             damaged = self._object(commit_id.encode())
             if damaged:
-                return None, [Problem(Severity.ERROR, where, f"The commit {commit_id} {damaged}.", "Restore versions.git from a backup.")]
+                return None, [Problem(Severity.ERROR, where, f"The commit {commit_id} {damaged}.", _RESTORE)]
             for object_id in sorted(reader.reachable(commit_id)):
                 damaged = self._object(object_id)
                 if damaged:
                     message = f"The git object {object_id.decode()} {damaged}."
-                    found.append(Problem(Severity.ERROR, where, message, "Restore versions.git from a backup."))
+                    found.append(Problem(Severity.ERROR, where, message, _RESTORE))
             if found:
                 return None, found
             release = reader.release(commit_id, state)
@@ -181,17 +212,17 @@ class _Checker:
         harness = release.manifest.artifact(ArtifactKind.HARNESS)
         buried = any(object_id.decode() in self._tombstones for object_id in reader.reachable(commit_id))
         if not buried and (harness.content_id if harness else "") != (release.tree.content_id if release.tree.files else ""):
-            found.append(Problem(Severity.ERROR, where, "The harness is not the one that its manifest names.", "Restore a backup."))
+            found.append(Problem(Severity.ERROR, where, "The harness is not the one that its manifest names.", _RESTORE))
         lora = release.manifest.artifact(ArtifactKind.LORA)
         if state is not ReleaseState.REJECTED and {name: None for name in pointers} != {
             one.name: None for one in (lora.files if lora else ())
         }:
-            found.append(Problem(Severity.ERROR, where, "The files below lora/ are not those of its manifest.", "Restore a backup."))
+            found.append(Problem(Severity.ERROR, where, "The files below lora/ are not those of its manifest.", _RESTORE))
         for stored in release.lora.files if release.lora else ():
             self._used.add(stored.sha256)
             pointer = pointers.get(stored.name)
             if pointer is None or (pointer.oid, pointer.size) != (stored.sha256, stored.size_bytes):
-                found.append(Problem(Severity.ERROR, where, f"lora/{stored.name} is no pointer to its weights.", "Restore a backup."))
+                found.append(Problem(Severity.ERROR, where, f"lora/{stored.name} is no pointer to its weights.", _RESTORE))
             wrong = self._stored(stored.sha256, stored.size_bytes)
             if wrong and stored.sha256 in self._erased:
                 message = f"The weights {stored.name} were erased with a session that they were trained on."
@@ -201,7 +232,7 @@ class _Checker:
                 found.append(Problem(Severity.NOTE, where, message, "The release cannot serve again."))
             elif wrong:
                 message = f"The weights {stored.name} (sha256 {stored.sha256}) {wrong}."
-                hint = f"Put a copy back at {self._repository.weights.path_of(stored.sha256)}."
+                hint = f"Put a copy back at {self._repository.weights.path_of(stored.sha256)}, or: reef fsck --repair --from BACKUP"
                 found.append(Problem(Severity.ERROR, where, message, hint))
         return release, found
 

@@ -42,6 +42,10 @@ UNREADABLE: Final = (ObjectFormatException, ChecksumMismatch, zlib.error, ValueE
 """What dulwich raises for an object that is none."""
 
 
+class ForeignCommit(DataError):
+    """A commit where a release should be, which somebody pushed or committed with another git. It is never followed."""
+
+
 def build(manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluation_json: str | None, parents: list[str]) -> list[ShaFile]:
     """All objects of a release, the commit last."""
     objects: list[ShaFile] = []
@@ -66,6 +70,17 @@ def build(manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluat
     return objects
 
 
+def _require_ours(commit: Commit, begins: str = "") -> None:
+    """Raises ForeignCommit for what somebody made with another git: its author is another, or its first line."""
+    subject = commit.message.split(b"\n", 1)[0]
+    if (commit.author, commit.committer) != (_IDENTITY, _IDENTITY) or not subject.startswith(begins.encode()):
+        by, said = commit.committer.decode(errors="replace"), subject.decode(errors="replace")
+        raise ForeignCommit(
+            f"The commit {commit.id.decode()[:12]} ({said[:60]!r} by {by[:60]}) was not made by Reef.",
+            "With the daemon down, `reef fsck --repair` puts the chain back to the last release and keeps this commit beside it.",
+        )
+
+
 def evaluation_text(evaluation: JSONObject | None) -> str | None:
     """The text of evaluation.json."""
     return None if evaluation is None else plain_json(evaluation, lone_surrogates="backslashreplace")  # the JSON escape it came from
@@ -88,8 +103,10 @@ def _build_tree(files: Mapping[bytes, bytes], objects: list[ShaFile]) -> ObjectI
     return tree.id
 
 
-def write(objects_folder: Path, objects: Iterable[ShaFile], known: set[bytes]) -> None:
+def write(objects_folder: Path, objects: Iterable[ShaFile], known: set[bytes], *, over: bool = False) -> None:
     """Write loose objects durably, all files before the folders; `known` ones are durable already.
+
+    `over`: also where a file of the name is, because that one is damaged.
 
     dulwich's own writer leaves a lock file behind when it is killed, which blocks that very object for good, and does
     not fsync folders. Raises OSError.
@@ -102,7 +119,7 @@ def write(objects_folder: Path, objects: Iterable[ShaFile], known: set[bytes]) -
         target = objects_folder / name[:2] / name[2:]
         folders.update(missing_parents(target, objects_folder))
         folders.add(target.parent)  # even when the object is there: its writer may have died before this fsync
-        if target.exists():
+        if target.exists() and not over:
             target.touch()  # young again: nothing collects it before a ref reaches it
             continue
         target.parent.mkdir(exist_ok=True)
@@ -202,11 +219,13 @@ class ObjectReader:
     def release(self, commit_id: str, state: ReleaseState) -> Release:
         """Read one release. Raises DataError for anything that is none."""
         commit = self.commit(commit_id)
+        _require_ours(commit)
         entries = {entry.path: entry for entry in self.tree(commit.tree).items()}
         manifest_entry = entries.get(MANIFEST_PATH)
         if manifest_entry is None or manifest_entry.sha is None:
             raise DataError(f"The commit {commit_id} has no release.json.", "It is no release of Reef; run `reef fsck`.")
         manifest = read_manifest(self.blob(manifest_entry.sha), f"commit {commit_id[:12]}")
+        _require_ours(commit, f"{manifest.release_id} {manifest.operation}:")
         evaluation = entries.get(EVALUATION_PATH)
         harness = entries.get(_HARNESS)
         lora: LoRAFiles | None = None

@@ -185,6 +185,10 @@ def _finite(value: JSON) -> JSON:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+class NewerManifest(DataError):
+    """A newer Reef wrote it; nothing is wrong with it, and nothing here may touch it."""
+
+
 def read_manifest(text: bytes, where: str) -> Manifest:
     """Parse `release.json`.
 
@@ -196,7 +200,7 @@ def read_manifest(text: bytes, where: str) -> Manifest:
     except (ValueError, AttributeError, RecursionError) as error:
         raise DataError(f"The manifest of {where} is not a JSON object.", "Run `reef fsck`.") from error
     if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise DataError(f"The manifest of {where} was written by a newer Reef (format {version}).", "Update Reef, then try again.")
+        raise NewerManifest(f"The manifest of {where} was written by a newer Reef (format {version}).", "Update Reef, then try again.")
     try:
         return Manifest.model_validate_json(text)
     except ValidationError as error:

@@ -17,6 +17,10 @@ from daemon.versions.manifest import RELEASE_ID_PATTERN, SCENARIO_PATTERN
 from daemon.versions.weights import missing_parents
 
 SCENARIOS: Final = "refs/reef/scenarios/"
+OUTSIDE: Final = "refs/outside/"
+"""Commits that somebody else put where Reef's were: kept, and never followed."""
+NOWHERE: Final = "0" * 40
+_ID: Final = re.compile(rb"[0-9a-f]{40}")
 _FOREIGN_GIT_S: Final = 2.0
 
 
@@ -63,9 +67,14 @@ class Refs:
         self._path = path
 
     def get(self, name: str) -> str | None:
-        """The commit id; None where there is no such ref."""
-        value = self._refs.read_ref(Ref(name.encode()))
-        return value.decode() if value else None
+        """The commit id; None where there is no such ref, `NOWHERE` where there is one that holds no id."""
+        try:
+            value = self._refs.read_ref(Ref(name.encode()))
+        except ValueError:  # of dulwich, for text that is no id
+            return NOWHERE
+        if value:
+            return value.decode() if _ID.fullmatch(value) else NOWHERE
+        return NOWHERE if (self._path / name).is_file() else None  # empty, as a power cut leaves a file that was not synced
 
     def below(self, prefix: str) -> dict[str, str]:
         """Full name → commit id."""
@@ -78,7 +87,7 @@ class Refs:
 
     def everything(self) -> dict[str, str]:
         """All refs, also those of a foreign git: full name → object id."""
-        return {name.decode(): value.decode() for name, value in self._refs.as_dict().items()}
+        return self.below("refs/")
 
     def scenarios(self) -> list[str]:
         """Those with a head."""
@@ -107,6 +116,12 @@ class Refs:
         """For mirrors, which are repaired at the next start: no fsync of the folder."""
         self._before_write(name)
         self._refs.set_if_equals(Ref(name.encode()), None, ObjectID(new.encode()))
+
+    def replace(self, name: str, new: str) -> None:
+        """Set `name` whatever it holds, also where that is no id; durable when it returns. Raises OSError."""
+        if self.get(name) == NOWHERE:
+            (self._path / name).unlink(missing_ok=True)
+        self.swap(name, self.get(name), new)
 
     def remove(self, name: str, old: str) -> None:
         self._before_write(name)

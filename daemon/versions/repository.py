@@ -25,7 +25,7 @@ from daemon.versions.draft import lora_of, manifest_of
 from daemon.versions.kept import require_weights
 from daemon.versions.lock import WriteLock
 from daemon.versions.manifest import Manifest, StoredFile
-from daemon.versions.refs import Refs, check_scenario, head_ref, held_refs, is_release_id, mirror_ref, rejected_refs
+from daemon.versions.refs import OUTSIDE, Refs, check_scenario, head_ref, held_refs, is_release_id, mirror_ref, rejected_refs
 from daemon.versions.release import LORA_GGUF, Draft, LoRAFiles, Prepared, Release, ReleaseState, nearest_ids
 from daemon.versions.storage import open_or_create, open_repository, storing
 from daemon.versions.tombstones import Tombstones, Words
@@ -352,9 +352,25 @@ class Repository:
         """
         try:
             commit_id = self.refs.get(head_ref(scenario))
-            if commit_id and self.refs.get(mirror_ref(scenario)) != commit_id:
+            if not commit_id:
+                return
+            head = self._read(commit_id, ReleaseState.PUBLISHED)  # before the mirror loses what it shows
+            shown = self.refs.get(mirror_ref(scenario))
+            if shown != commit_id:
+                self._keep_foreign(scenario, shown)
                 self.refs.point(mirror_ref(scenario), commit_id)
-            for parent in self._read(commit_id, ReleaseState.PUBLISHED).parents[1:] if commit_id else ():
+            for parent in head.parents[1:]:
                 self._drop_held(scenario, parent)
         except (OSError, FileLocked, DataError) as error:
             _LOG.warning("The head of %s is published; what follows it waits for the next start: %s", scenario, error)
+
+    def _keep_foreign(self, scenario: str, commit_id: str | None) -> None:
+        """A commit that somebody pushed into the mirror gets a ref of its own before the mirror goes on; it may be their work."""
+        try:
+            if commit_id is not None:
+                self._read(commit_id, ReleaseState.PUBLISHED)
+        except git_objects.ForeignCommit as error:
+            self.refs.replace(f"{OUTSIDE}{scenario}/{str(commit_id)[:12]}", str(commit_id))
+            _LOG.warning("Somebody pushed into the branch %s. %s It is kept below %s", scenario, error.message, OUTSIDE)
+        except DataError:
+            return  # nothing that could be kept
