@@ -11,8 +11,9 @@ from starlette.routing import Route
 from daemon.api.common import query_integer, query_optional_integer, scenario_in_path
 from daemon.api.views import session_view, turn_view
 from daemon.experience.sessions.listing import SessionSummary
+from daemon.experience.sessions.turns import SessionTurn
 from daemon.gateway.errors import json_response
-from daemon.records import JSON, JSONObject
+from daemon.records import JSON, JSONObject, Step, TurnKind
 from daemon.services import Services
 
 _SEARCH_WAIT_S = 1.0  # for the index to take up what was written last; the newest are found without it
@@ -45,7 +46,7 @@ class SessionRoutes:
         """Each turn with what it adds to the one that it follows; `?messages=all` gives each one's whole request too.
 
         All of them, or `limit` from the place `from` on; without `from` the last ones. `first` is the place of the first one given,
-        `all` how many there are, asides and retries among them.
+        `all` how many there are, asides and retries among them; each turn's `number` counts without those.
         """
         scenario, session = scenario_in_path(request, self._services), str(request.path_params["session"])
         whole = request.query_params.get("messages") == "all"
@@ -53,7 +54,11 @@ class SessionRoutes:
         view = await asyncio.to_thread(self._services.reader.session, session, scenario)
         first = start if start is not None else max(0, len(view.turns) - limit) if limit else 0
         shown = view.turns[first : first + limit if limit else None]
-        turns: list[JSON] = [turn_view(turn, whole=whole) for turn in shown]
+        number = sum(_counts(turn) for turn in view.turns[:first])
+        turns: list[JSON] = []
+        for turn in shown:
+            number += _counts(turn)
+            turns.append({**turn_view(turn, whole=whole), "number": number if _counts(turn) else None})
         return json_response({**self._view(view.summary), "turns": turns, "first": first, "all": len(view.turns)})
 
     async def update(self, request: Request) -> Response:
@@ -69,3 +74,8 @@ class SessionRoutes:
         kept = self._services.serving.under_way(summary.scenario, summary.id)
         live: JSONObject = {"live": kept is not None, "answering": kept is not None and kept[1], "keeps": kept[0] if kept else None}
         return {**session_view(summary), **live}
+
+
+def _counts(turn: SessionTurn) -> bool:
+    """Whether it is a turn of its own: no aside, retry or further choice."""
+    return turn.inference.kind is TurnKind.TURN and turn.inference.lineage.step not in (Step.RETRY, Step.CHOICE)

@@ -49,6 +49,7 @@ async def test_each_turn_shows_what_it_adds_and_what_its_next_one_said(tmp_path:
         assert [turn["step"] for turn in turns] == ["begin", "continue", "retry", "branch"]
         assert [turn["follows"] for turn in turns] == [None, receipts[0], receipts[1], receipts[0]]
         assert [turn["line"] for turn in turns] == [0, 0, 0, 1]
+        assert [turn["number"] for turn in turns] == [1, 2, None, 3]
         assert [[message["content"] for message in turn["added"]] for turn in turns] == [["s", "one"], ["no, two"], [], ["other"]]  # type: ignore[index,union-attr,call-overload]
         assert [turn["signals"] for turn in turns] == [["objected"], ["retried"], [], []]
         assert [turn["message_count"] for turn in turns] == [2, 4, 4, 4]
