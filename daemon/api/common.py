@@ -45,3 +45,11 @@ def query_integer(request: Request, name: str, default: int, low: int, high: int
 def query_optional_integer(request: Request, name: str) -> int | None:
     text = request.query_params.get(name)
     return query_integer(request, name, 0, 0, (1 << 63) - 1) if text else None
+
+
+def query_flag(request: Request, name: str) -> bool:
+    """`?name=1` or `true`. Raises `BadRequest` for anything that is neither yes nor no."""
+    text = request.query_params.get(name, "")
+    if text not in ("", "0", "1", "false", "true"):
+        raise BadRequest(f"'{name}' must be true or false, not {text[:40]!r}.", param=name)
+    return text in ("1", "true")

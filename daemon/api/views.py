@@ -7,6 +7,7 @@ from daemon.experience.sessions.listing import SessionSummary
 from daemon.experience.sessions.turns import SessionTurn
 from daemon.records import JSON, Inference, JSONObject, Report
 from daemon.versions.release import Release
+from daemon.versions.words import line_of, parts_of
 
 
 def inference_view(inference: Inference, *, with_tokens: bool = False) -> JSONObject:
@@ -125,6 +126,7 @@ def release_view(release: Release, current: str | None) -> JSONObject:
     """One line of the release list."""
     manifest = release.manifest
     summary = manifest.evaluation.model_dump(mode="json") if manifest.evaluation is not None else None
+    parts = parts_of(manifest)
     return {
         "release_id": manifest.release_id,
         "parent_release_id": manifest.parent_release_id,
@@ -135,6 +137,8 @@ def release_view(release: Release, current: str | None) -> JSONObject:
         "current": manifest.release_id == current,
         "recorded_at": manifest.created_at,
         "change": manifest.change,
+        "line": line_of(parts),
+        "parts": [{"text": part.text, "weight": part.weight} for part in parts],
         "recipe": manifest.recipe.name if manifest.recipe is not None else None,
         "run_id": manifest.run_id,
         "restores": manifest.restores,
@@ -144,14 +148,3 @@ def release_view(release: Release, current: str | None) -> JSONObject:
         "metrics": summary,
         "evaluation": summary,
     }
-
-
-def release_detail(release: Release, current: str | None) -> JSONObject:
-    """Everything that pins a release."""
-    manifest: JSONObject = release.manifest.model_dump(mode="json")
-    shown = ("artifacts", "base", "engine", "recipe", "seed", "records")
-    details: JSONObject = {name: manifest[name] for name in shown}
-    files: JSONObject = dict(release.tree.files)
-    line = release_view(release, current)
-    line.pop("metrics")
-    return {**line, **details, "commit_id": release.commit_id, "files": files, "tasks": release.evaluation}

@@ -12,9 +12,11 @@ from enum import StrEnum
 from pydantic import BaseModel, JsonValue
 
 from daemon.lora_files import layer_norms
+from daemon.versions.change import changed_to
 from daemon.versions.manifest import EvaluationSummary
 from daemon.versions.release import LoRAFiles, Release
 from daemon.versions.weights import WeightStore
+from daemon.versions.word_diff import Hunk, hunks
 
 _LAYER = re.compile(r"\.layers?\.(\d+)\.")
 
@@ -30,6 +32,7 @@ class FileChange:
     path: str
     status: FileStatus
     unified: str  # a unified diff with three lines of context
+    hunks: tuple[Hunk, ...]  # the same, word by word
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class SettingChange:
 class ReleaseDiff:
     before: str  # release ids
     after: str
+    change: str  # what differs, in a few words
     files: tuple[FileChange, ...]
     lora_before: LoRASide | None
     lora_after: LoRASide | None
@@ -71,6 +75,7 @@ def diff(before: Release, after: Release, weights: WeightStore | None = None) ->
     return ReleaseDiff(
         before=before.id,
         after=after.id,
+        change=changed_to(before, after),
         files=file_changes(before.tree.files, after.tree.files),
         lora_before=_lora_side(before.lora, weights),
         lora_after=_lora_side(after.lora, weights),
@@ -90,7 +95,7 @@ def file_changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[F
         status = FileStatus.ADDED if old is None else FileStatus.REMOVED if new is None else FileStatus.CHANGED
         names = ("/dev/null" if old is None else f"a/{path}", "/dev/null" if new is None else f"b/{path}")
         lines = difflib.unified_diff((old or "").splitlines(), (new or "").splitlines(), *names, lineterm="")
-        found.append(FileChange(path, status, "\n".join(lines) + "\n"))
+        found.append(FileChange(path, status, "\n".join(lines) + "\n", hunks(old or "", new or "")))
     return tuple(found)
 
 
