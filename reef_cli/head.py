@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
 from reef_cli import output
 from reef_cli.client import Client, scenario_path
+
+if TYPE_CHECKING:
+    from daemon.records import JSONObject
 
 
 def move(operation: str, scenario: str, release: str | None, as_json: bool) -> None:
@@ -17,9 +25,39 @@ def move(operation: str, scenario: str, release: str | None, as_json: bool) -> N
     answer = client.post(
         scenario_path(scenario, operation), {"expected_head": head, **({"release_id": release} if release is not None else {})}
     )
-    if as_json:
+    run = output.part(answer, "run")
+    if run:
+        _follow_again(client, scenario, answer, output.text(run.get("run_id")), as_json)
+    elif as_json:
         output.print_json(answer)
-        return
-    new = output.text(answer.get("release_id"))
-    print(f"{new} serves in '{scenario}' now ({output.text(head)} before): {output.text(answer.get('change'), operation)}")
+    else:
+        _tell(scenario, output.text(head), output.text(answer.get("release_id")), output.text(answer.get("change"), operation))
+
+
+def _follow_again(client: Client, scenario: str, answer: JSONObject, run_id: str, as_json: bool) -> None:
+    """An aged candidate is evaluated on what serves now; exit code 1 where that does not end in a decision."""
+    from reef_cli.following import follow, verdict
+
+    print(output.text(answer.get("sentence")), file=sys.stderr if as_json else sys.stdout)
+    try:
+        run = follow(client, scenario, run_id)
+    except KeyboardInterrupt:
+        print(f"\nThe run {run_id} goes on, and decides. See it: reef runs {run_id} -s {scenario}", file=sys.stderr)
+        raise
+    release = output.text(run.get("release_id"), "")
+    if as_json:
+        output.print_json(run)
+    elif run.get("verdict") == "promoted":
+        print(output.printable(output.text(run.get("sentence"))))
+        made = client.get(scenario_path(scenario, "releases", release))
+        _tell(scenario, output.text(answer.get("head")), release, output.text(made.get("change"), "promote"))
+    else:
+        print(verdict(run))
+        print(f"  {output.text(answer.get('head'))} serves as before. Run the recipe anew on it: reef evolve -s {scenario}")
+    if run.get("status") in ("failed", "cancelled"):
+        raise typer.Exit(1)
+
+
+def _tell(scenario: str, before: str, release: str, change: str) -> None:
+    print(f"{release} serves in '{scenario}' now ({before} before): {output.printable(change)}")
     print(f"  Sessions under way keep their release until they are idle. To take it back: reef undo -s {scenario}")

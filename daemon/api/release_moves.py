@@ -9,12 +9,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.api.common import require_owner, scenario_in_path
+from daemon.api.runs import run_view
 from daemon.api.views import release_view
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.wires.fields import required_text, text
-from daemon.records import JSON
+from daemon.records import JSON, JSONObject
 from daemon.services import Services
+from daemon.versions.operations import aged
 from daemon.versions.pins import pinned
 from daemon.versions.release import Release
 
@@ -35,10 +37,16 @@ class ReleaseMoveRoutes:
         ]
 
     async def promote(self, request: Request) -> Response:
+        """200: it serves. 202: something else serves than what it was evaluated against, and a run evaluates it on that."""
         who = require_owner(request, "Promoting a release")
         scenario, body = scenario_in_path(request, self._services), await read_json(request)
         target, seen = required_text(body, "release_id", limit=20), text(body, "expected_head")
-        return self._moved(scenario, await self._services.publisher.promote(scenario, target, seen, who))
+        replay = await asyncio.to_thread(aged, self._services.repository, scenario, target, expected_head=seen)
+        if replay is None:
+            return self._moved(scenario, await self._services.publisher.promote(scenario, target, seen, who))
+        run = await self._services.runner.evaluate_again(replay, who)
+        told: JSONObject = {"release_id": target, "compared_with": replay.compared.id, "head": replay.head.id, "sentence": replay.sentence}
+        return json_response({**told, "run": run_view(run)}, 202)
 
     async def rollback(self, request: Request) -> Response:
         who = require_owner(request, "Rolling back")

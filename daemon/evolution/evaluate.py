@@ -6,6 +6,7 @@ the held-out tasks.
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ class Sides:
     candidate: ModelClient
     current_has_lora: bool
     weights_changed: bool
-    examples: frozenset[str] = frozenset()  # prompts that the candidate contains
+    examples: frozenset[str] = frozenset()  # marks (`prompt_mark`) of the prompts that the candidate contains
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Evaluator:
         Raises:
             ReefError: the engine is not there, or a look could not be written down.
         """
-        tasks = self._tasks.without(lambda task: normal(task.last_user_text) in sides.examples)
+        tasks = self._tasks.without(lambda task: prompt_mark(task.last_user_text) in sides.examples)
         self._progress.phase("evaluate", f"{len(tasks.held_in)} held-in and {len(tasks.held_out)} held-out tasks")
         left_out = len(self._tasks) - len(tasks)
         if left_out:
@@ -126,9 +127,9 @@ class Evaluator:
         return tuple(answers)
 
 
-def normal(text: str) -> str:
-    """A prompt as it is compared with others: white space and case aside."""
-    return " ".join(text.split()).casefold()
+def prompt_mark(text: str) -> str:
+    """What tells a prompt from others, white space and case aside, without its words: a release keeps the marks of its examples."""
+    return hashlib.sha256(" ".join(text.split()).casefold().encode(errors="surrogatepass")).hexdigest()[:20]
 
 
 def _pairs(played: Sequence[Played]) -> tuple[Pair, ...]:

@@ -50,6 +50,27 @@ class TeacherChoice(_Strict):
     """The file that says what was spent today."""
 
 
+class Replayed(_Strict):
+    """A held candidate that has aged, put onto what serves now: nothing is to be proposed, only to be evaluated."""
+
+    release_id: str
+    """The candidate's."""
+    commit_id: str
+    compared_with: str
+    """The release that it was evaluated against before."""
+    change: str
+    harness: dict[str, str]
+    """The whole tree of the two together: path → text."""
+    lora_folder: Path | None = None
+    """The candidate's LoRA, checked out; absent: that of what serves goes on."""
+    records: tuple[str, ...] = ()
+    examples: frozenset[str] = frozenset()
+    """Marks of the prompts that it contains."""
+    recipe: RecipeFacts | None = None
+    seed: int | None = None
+    who: str = ""
+
+
 class RunJob(_Strict):
     """Everything that a run process needs to know. Holds no secret: the run's token lies in its own file of mode 0600."""
 
@@ -77,6 +98,8 @@ class RunJob(_Strict):
     dry_run: bool = False
     reread: bool = False
     """A person asked for this run: consumed experience counts as new, so that another recipe can learn from it too."""
+    replays: Replayed | None = None
+    """What is evaluated instead of a recipe's proposal."""
 
     @property
     def can(self) -> Capability:

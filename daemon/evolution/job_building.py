@@ -11,7 +11,7 @@ from daemon.config import Config
 from daemon.engine.base import Engine
 from daemon.engine.llama.machine import physical_cores
 from daemon.evolution.context import TrainingLimits
-from daemon.evolution.job import GateChoice, RunJob, TeacherChoice
+from daemon.evolution.job import GateChoice, Replayed, RunJob, TeacherChoice
 from daemon.paths import Home
 from daemon.records import JSON
 from daemon.versions.release import Release
@@ -33,6 +33,7 @@ def run_job(
     dry_run: bool,
     seed: int | None,
     reread: bool,
+    replays: Replayed | None = None,
 ) -> RunJob:
     """What a run is told. The evaluation of what serves stays here: replies to held-out tasks would tell a proposer what they ask."""
     evaluation, training, teacher = config.evaluation, config.training, config.teacher
@@ -57,4 +58,5 @@ def run_job(
         seed=seed if seed is not None else secrets.randbelow(2**31),
         dry_run=dry_run,
         reread=reread,
+        replays=replays,
     )

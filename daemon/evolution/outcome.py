@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from daemon.engine.base import LoRA
 from daemon.errors import DataError
 from daemon.evolution.job import Outcome, RunJob
@@ -30,7 +32,7 @@ def draft_of(job: RunJob, outcome: Outcome, evaluated: LoRA | None) -> Draft:
         if not same and (evaluated is not None or outcome.verdict == "promoted"):
             raise DataError("The candidate's LoRA is not the one that was evaluated.", "Leave it alone once it is proposed.")
     evaluation: JSONObject | None = dict(outcome.evaluation) if outcome.evaluation is not None else None
-    return Draft(
+    drafted = Draft(
         scenario=job.scenario,
         operation=Operation.TRAINING,
         base=base_facts(job.model),
@@ -49,3 +51,10 @@ def draft_of(job: RunJob, outcome: Outcome, evaluated: LoRA | None) -> Draft:
         who=f"run {job.run_id}",
         compared_with=job.release.id,
     )
+    replayed = job.replays
+    if replayed is None:
+        return drafted
+    drafted = replace(drafted, seed=replayed.seed, who=replayed.who)
+    if outcome.verdict != "promoted":
+        return drafted
+    return replace(drafted, operation=Operation.PROMOTE, restores=replayed.release_id, promotes=replayed.commit_id)

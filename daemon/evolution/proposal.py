@@ -7,11 +7,14 @@ from pathlib import Path
 
 from daemon.engine.base import ModelInfo
 from daemon.evolution.candidate import Candidate
+from daemon.evolution.evaluate import prompt_mark
 from daemon.evolution.gate import Decision, Verdict
+from daemon.evolution.job import Replayed
 from daemon.files import sha256_file
 from daemon.harness.guard import inspect
 from daemon.harness.hints import read_hints, with_hints
 from daemon.harness.mutations import apply
+from daemon.harness.validate import check_harness
 from daemon.harness_tree import HarnessTree
 from daemon.lora_files import check_lora_folder
 from daemon.records import JSONObject
@@ -27,7 +30,7 @@ class Proposal:
     hints: ServingHints
     lora_folder: Path | None  # a new LoRA; None: the release's own goes on
     lora_id: str | None  # sha256 of the new LoRA's GGUF file
-    examples: tuple[str, ...]
+    examples: frozenset[str]  # marks of the prompts that it contains
     changes_anything: bool
 
     def to_event(self) -> JSONObject:
@@ -50,7 +53,25 @@ def realise(release: Release, candidate: Candidate, model: ModelInfo) -> Proposa
         check_lora_folder(candidate.lora_folder, model)
         lora_id = sha256_file(candidate.lora_folder / LORA_GGUF)
     changed = tree.content_id != release.tree.content_id or (lora_id is not None and lora_id != release.manifest.lora_id)
-    return Proposal(tree, read_hints(tree), candidate.lora_folder, lora_id, candidate.examples, changed)
+    return Proposal(tree, read_hints(tree), candidate.lora_folder, lora_id, frozenset(map(prompt_mark, candidate.examples)), changed)
+
+
+def realise_again(release: Release, replayed: Replayed, model: ModelInfo) -> Proposal:
+    """A replayed candidate beside `release`, onto which it was put.
+
+    Raises:
+        DataError: its files are none that an agent could read, or its LoRA is not what a LoRA for `model` must be.
+    """
+    tree = HarnessTree(replayed.harness)
+    check_harness(tree)
+    lora_id = None
+    if replayed.lora_folder is not None:
+        check_lora_folder(replayed.lora_folder, model)
+        lora_id = sha256_file(replayed.lora_folder / LORA_GGUF)
+    changed = tree.content_id != release.tree.content_id or lora_id is not None
+    hints, shown = read_hints(tree), {one.prompt for one in read_hints(release.tree).demonstrations}
+    new = {prompt_mark(one.prompt) for one in hints.demonstrations if one.prompt not in shown}
+    return Proposal(tree, hints, replayed.lora_folder, lora_id, replayed.examples | new, changed)
 
 
 def quarantine(before: HarnessTree, after: HarnessTree) -> Decision | None:

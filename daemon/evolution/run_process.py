@@ -21,20 +21,20 @@ import httpx
 
 from daemon import child_main
 from daemon.engine.base import Capability
-from daemon.errors import BadRequest, DataError, ReefError, Unsupported
+from daemon.errors import BadRequest, ConfigError, DataError, ReefError, Unsupported
 from daemon.evolution.budget import Budget
 from daemon.evolution.candidate import Candidate
 from daemon.evolution.checkers import judge
 from daemon.evolution.context import RunContext
 from daemon.evolution.discovery import find_recipe, validate_settings
-from daemon.evolution.evaluate import Evaluation, Evaluator, Sides, normal
+from daemon.evolution.evaluate import Evaluation, Evaluator, Sides
 from daemon.evolution.gate import Gate, PairedGate, Verdict
-from daemon.evolution.job import CANDIDATE, OUTCOME_FILE, TOKEN_FILE, Outcome, RunJob, read_job
+from daemon.evolution.job import CANDIDATE, OUTCOME_FILE, TOKEN_FILE, Outcome, Replayed, RunJob, read_job
 from daemon.evolution.looks import Looks
 from daemon.evolution.model_client import ModelClient
 from daemon.evolution.play import Episode, Player
 from daemon.evolution.progress import Progress
-from daemon.evolution.proposal import Proposal, quarantine, realise
+from daemon.evolution.proposal import Proposal, quarantine, realise, realise_again
 from daemon.evolution.recipe import Batch, Recipe, Target
 from daemon.evolution.tasks import load_tasks
 from daemon.experience.stream import ExperienceStream, Turn
@@ -69,8 +69,9 @@ class RunProcess:
     def run(self) -> Outcome:
         """Raises ReefError with the sentence that the run fails with."""
         job, progress = self._job, self._progress
-        recipe_class = find_recipe(job.recipe, job.search_paths)
-        recipe = recipe_class(validate_settings(recipe_class, job.settings))
+        if job.replays is not None:
+            return self._run_again(job.replays)
+        recipe = _find(job.recipe, job)
         _check_needs(recipe, job)
         facts = RecipeFacts(name=recipe.name, path=job.recipe, settings=recipe.settings.model_dump(mode="json"))
         progress.phase("select", f"recipe {recipe.name}")
@@ -101,7 +102,32 @@ class RunProcess:
             records=candidate.records,
             recipe=facts,
             summary=summary_of(evaluation),
-            evaluation={**evaluation.to_json(), "reason": candidate.reason, "metrics": dict(candidate.metrics)},
+            evaluation={
+                **evaluation.to_json(),
+                "reason": candidate.reason,
+                "metrics": dict(candidate.metrics),
+                "examples": [*sorted(proposal.examples)],
+            },
+        )
+
+    def _run_again(self, replayed: Replayed) -> Outcome:
+        """Evaluate a candidate of an earlier run on what serves now, by the gate of the recipe that made it."""
+        job, progress, facts = self._job, self._progress, replayed.recipe
+        progress.phase("replay", f"{replayed.release_id} was evaluated against {replayed.compared_with}; now on {job.release.id}")
+        recipe = _maker(replayed, job) if facts is not None else None
+        proposal = realise_again(job.release, replayed, job.model)
+        with _client(job.base_url, (job.folder / TOKEN_FILE).read_text(encoding="utf-8").strip()) as http:
+            evaluation = self._evaluate(recipe, proposal, self._context(http))
+        return Outcome(
+            verdict=_word(evaluation),
+            sentence=f"{evaluation.decision.sentence} ({replayed.release_id} on {job.release.id})",
+            change=replayed.change,
+            harness=dict(proposal.tree.files),
+            lora_folder=proposal.lora_folder,
+            records=replayed.records,
+            recipe=facts,
+            summary=summary_of(evaluation),
+            evaluation={**evaluation.to_json(), "replays": replayed.release_id, "examples": [*sorted(proposal.examples)]},
         )
 
     def _context(self, http: httpx.Client) -> RunContext:
@@ -126,14 +152,15 @@ class RunProcess:
             search_paths=job.search_paths,
         )
 
-    def _evaluate(self, recipe: Recipe, proposal: Proposal, context: RunContext) -> Evaluation:
+    def _evaluate(self, recipe: Recipe | None, proposal: Proposal, context: RunContext) -> Evaluation:
         job = self._job
         suspicious = quarantine(job.release.tree, proposal.tree)
         if suspicious is not None:
             self._progress.emit("decision", **suspicious.to_json())
             return Evaluation(suspicious)
         self._offer(proposal)
-        gate = _plugin(recipe, "gate", Gate, recipe.gate) or job.gate.make()
+        own = _plugin(recipe, "gate", Gate, recipe.gate) if recipe is not None else None
+        gate = own or job.gate.make()
         scratch, hidden = job.folder / "checks", (job.home, job.tasks)
         player = Player(
             context.model,
@@ -153,7 +180,7 @@ class RunProcess:
                 candidate=context.model.at(CANDIDATE),
                 current_has_lora=job.release.lora is not None,
                 weights_changed=proposal.lora_folder is not None,
-                examples=frozenset(normal(prompt) for prompt in proposal.examples),
+                examples=proposal.examples,
             )
         )
 
@@ -202,6 +229,23 @@ def _word(evaluation: Evaluation) -> Literal["promoted", "held", "rejected"]:
         Verdict.REJECTED: "rejected",
     }
     return words[evaluation.decision.verdict]
+
+
+def _find(path: str, job: RunJob) -> Recipe:
+    """Raises ConfigError: there is no such recipe, or a setting does not fit it."""
+    recipe_class = find_recipe(path, job.search_paths)
+    return recipe_class(validate_settings(recipe_class, job.settings))
+
+
+def _maker(replayed: Replayed, job: RunJob) -> Recipe:
+    """The recipe that made a candidate. Raises ConfigError where its gate cannot be asked again."""
+    try:
+        return _find(job.recipe, job)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{replayed.release_id} cannot be evaluated again, because the recipe that made it is not there as it was: {error.message}",
+            "Put the recipe back, or run another on what serves now: `reef evolve`.",
+        ) from error
 
 
 def _check_needs(recipe: Recipe, job: RunJob) -> None:

@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from daemon.config import Config
 from daemon.engine.base import Engine, LoRA
-from daemon.errors import Conflict, NotFound, ReefError, StorageError
+from daemon.errors import Conflict, NotFound, ReefError
+from daemon.evolution import run_folder
 from daemon.evolution.discovery import known_recipes
-from daemon.evolution.job import JOB_FILE, OUTCOME_FILE, TOKEN_FILE, Outcome, RunJob, read_outcome
+from daemon.evolution.job import OUTCOME_FILE, Outcome, RunJob, read_outcome
 from daemon.evolution.job_building import run_job
 from daemon.evolution.outcome import draft_of
 from daemon.evolution.publish import Publisher
+from daemon.evolution.replaying import PROMOTE, check_fits, replayed
 from daemon.evolution.supervision import Supervision
 from daemon.experience.runs import Run, RunStatus, RunStore
-from daemon.files import write_atomic
 from daemon.paths import Home
 from daemon.records import JSON, JSONObject, new_id
 from daemon.serving.serving import Serving
 from daemon.tokens import Tokens
 from daemon.versions.release import Release
+from daemon.versions.replay import Replay
 from daemon.versions.repository import Repository
 
 _log = logging.getLogger("reef.runs")
@@ -128,6 +129,17 @@ class Runner:
         Raises:
             Conflict: a run is under way, or learning is off. NotFound: no such scenario.
         """
+        return await self._start(lambda: self._prepare(scenario, recipe, settings, trigger, dry_run, seed))
+
+    async def evaluate_again(self, replay: Replay, who: str) -> Run:
+        """Start a run that evaluates an aged candidate on what serves now and, by the gate's decision, publishes, holds or rejects it.
+
+        Raises:
+            Conflict: a run is under way, something else serves by now, or the harness of the two together is none.
+        """
+        return await self._start(lambda: self._prepare_again(replay, who))
+
+    async def _start(self, prepare: Callable[[], Awaitable[tuple[Run, RunJob, Config]]]) -> Run:
         if self._active is not None or self._starting:
             name = f"The run {self._active.run.id}" if self._active is not None else "Another run"
             raise Conflict(f"{name} is under way.", "Wait for it, or cancel it.")
@@ -135,7 +147,7 @@ class Runner:
             raise Conflict(self._held_back, "Try again when that is done.")
         self._starting = True  # before the first await, so that two starts cannot both pass
         try:
-            run, job, config = await self._prepare(scenario, recipe, settings, trigger, dry_run, seed)
+            run, job, config = await prepare()
             ending = asyncio.Event()
             self._active = _Active(run, asyncio.create_task(self._follow(run, job, config, ending), name=run.id), ending)
         finally:
@@ -156,7 +168,7 @@ class Runner:
         own = dict(config.reef.settings) if known.get(chosen, chosen) == known.get(configured, configured) else {}
         run_id = new_id("run")
         release = await asyncio.to_thread(self._repository.release, scenario, head.release_id)
-        lora_folder = await asyncio.to_thread(self._checkout, release, run_id)
+        lora_folder = await asyncio.to_thread(run_folder.make, self._home.runs / run_id, release, self._repository)
         job = run_job(
             run_id=run_id,
             scenario=scenario,
@@ -176,6 +188,43 @@ class Runner:
         facts: JSONObject = {"settings": dict(job.settings), "dry_run": dry_run, "seed": job.seed, "release": release.id}
         run = await asyncio.wrap_future(self._runs.create(scenario, chosen, trigger=trigger, config=facts, run_id=run_id))
         return run, job, config
+
+    async def _prepare_again(self, replay: Replay, who: str) -> tuple[Run, RunJob, Config]:
+        head, candidate = replay.head, replay.candidate
+        scenario, recipe = head.manifest.scenario, candidate.manifest.recipe
+        serving = self._serving.head(scenario)
+        if serving is None or serving.release_id != head.id:
+            raise Conflict(f"{head.id} does not serve any more.", f"Ask again: reef promote {candidate.id}")
+        await asyncio.to_thread(check_fits, replay)
+        config, run_id = self._config.for_scenario(scenario), new_id("run")
+        folder = self._home.runs / run_id
+        lora_folder = await asyncio.to_thread(run_folder.make, folder, head, self._repository)
+        job = run_job(
+            run_id=run_id,
+            scenario=scenario,
+            home=self._home,
+            base_url=self._base_url,
+            recipe=(recipe.path or recipe.name) if recipe is not None else "",
+            search_paths=self._search_paths,
+            settings=recipe.settings if recipe is not None else {},
+            release=head,
+            lora_folder=lora_folder,
+            engine=self._engine,
+            config=config,
+            dry_run=False,
+            seed=candidate.manifest.seed,
+            reread=True,
+            replays=await asyncio.to_thread(replayed, replay, self._repository, folder, who),
+        )
+        facts: JSONObject = {
+            "kind": PROMOTE,
+            "promotes": candidate.id,
+            "release": head.id,
+            "settings": dict(job.settings),
+            "seed": job.seed,
+        }
+        created = self._runs.create(scenario, job.recipe or PROMOTE, trigger=who, config=facts, run_id=run_id)
+        return await asyncio.wrap_future(created), job, config
 
     async def cancel(self, run_id: str) -> Run:
         """End a run; returns when it has ended.
@@ -218,18 +267,6 @@ class Runner:
             active.ending.set()
             await asyncio.wait([active.task])
 
-    def _checkout(self, release: Release, run_id: str) -> Path | None:
-        folder = self._home.runs / run_id
-        try:
-            folder.mkdir(parents=True, mode=0o700)
-        except OSError as error:
-            raise StorageError(f"Cannot make {folder}: {error.strerror}.", "Free disk space or mend the permissions.") from error
-        try:
-            return self._repository.checkout_lora_folder(release, folder / "current-lora")
-        except ReefError:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-
     async def _follow(self, run: Run, job: RunJob, config: Config, ending: asyncio.Event) -> None:
         """The whole life of one run. Whatever happens, it ends in the database and its token dies.
 
@@ -239,7 +276,7 @@ class Runner:
         supervision = Supervision(job, self._serving, config, lambda event: self._note(run.id, event))
         try:
             token = self._tokens.issue(run.id, run.scenario)
-            await asyncio.to_thread(_lay_down, job, token)
+            await asyncio.to_thread(run_folder.lay_down, job, token)
             if await _unless(ending, supervision.run()):
                 outcome = await asyncio.to_thread(read_outcome, job.folder / OUTCOME_FILE)
                 release = await self._settle(run, job, outcome, supervision.lora)
@@ -265,7 +302,7 @@ class Runner:
         self._tokens.revoke(run.id)
         self._serving.withdraw(run.id)
         try:
-            await asyncio.to_thread(_tidy, job.folder)
+            await asyncio.to_thread(run_folder.tidy, job.folder)
             if lora is not None and lora.id not in await asyncio.to_thread(self._repository.weights_in_use):
                 await self._serving.sweep()
                 await asyncio.to_thread(lora.path.unlink, missing_ok=True)
@@ -315,16 +352,6 @@ class Runner:
             active.changed = asyncio.Event()
 
 
-def _tidy(folder: Path) -> None:
-    """What a run leaves for reading stays: job, outcome, logs, metrics. Its token is dead, and weights that matter are in a release."""
-    (folder / TOKEN_FILE).unlink(missing_ok=True)
-    for name in ("current-lora", "checks"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    for pattern in ("*.gguf", "*.safetensors"):
-        for weights in folder.rglob(pattern):
-            weights.unlink(missing_ok=True)
-
-
 async def _unless(ending: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
     """Do `work`; False if `ending` was set before it was done, and it was cancelled and has cleaned up."""
     working, asked = asyncio.create_task(work), asyncio.create_task(ending.wait())
@@ -338,9 +365,3 @@ async def _unless(ending: asyncio.Event, work: Coroutine[None, None, None]) -> b
     if not working.cancelled() and (failure := working.exception()) is not None:
         _log.warning("while it was ended: %s", failure)
     return False
-
-
-def _lay_down(job: RunJob, token: str) -> None:
-    job.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_atomic(job.folder / TOKEN_FILE, token, 0o600)
-    write_atomic(job.folder / JOB_FILE, job.model_dump_json(), 0o600)

@@ -15,6 +15,7 @@ import psutil
 
 from daemon.config import Config, LearnConfig
 from daemon.errors import ReefError
+from daemon.evolution.replaying import PROMOTE
 from daemon.evolution.runner import SCHEDULED, Runner
 from daemon.experience.reader import Reader
 from daemon.experience.runs import RunStore
@@ -24,6 +25,7 @@ from daemon.serving.serving import Serving
 _log = logging.getLogger("reef.schedule")
 CHECK_EVERY_S = 10.0
 _DEFAULT_BATCH = 8
+_LOOKED_BACK = 20
 
 
 class Scheduler:
@@ -79,7 +81,8 @@ class Scheduler:
         new = ExperienceStream(self._reader, scenario).new()
         if len(new) < (wanted if isinstance(wanted, int) else _DEFAULT_BATCH):
             return False
-        previous = next(iter(self._runs.list(scenario, limit=1)), None)
+        learning = (run for run in self._runs.list(scenario, limit=_LOOKED_BACK) if run.config.get("kind") != PROMOTE)
+        previous = next(learning, None)  # a candidate's second evaluation looks at no experience
         return previous is None or any(
             max([turn.inference.created_at, *(report.created_at for report in turn.reports)]) > previous.started_at for turn in new
         )

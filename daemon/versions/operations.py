@@ -12,6 +12,7 @@ from daemon.versions.draft import content_id_of
 from daemon.versions.kept import require_weights
 from daemon.versions.manifest import Operation
 from daemon.versions.release import Draft, Release, ReleaseState
+from daemon.versions.replay import Replay, replay
 from daemon.versions.repository import Repository
 
 
@@ -49,20 +50,17 @@ def promote(repository: Repository, scenario: str, release_id: str, *, who: str,
     """Publish a held candidate, if what serves is still what it was evaluated against.
 
     Raises:
-        NotFound: no such candidate. Conflict: it is not held, has aged, or the base model is another.
+        NotFound: no such candidate. Conflict: it is not held, has aged (see `aged`), or the base model is another.
     """
     head = _head(repository, scenario, expected_head)
-    candidate = repository.release(scenario, release_id)
-    if candidate.state is not ReleaseState.HELD:
-        raise Conflict(f"{candidate.id} is {candidate.state}, not held.", "`reef releases` lists what is held.")
-    compared = candidate.manifest.parent_release_id
-    if compared != head.id and (compared is None or repository.release(scenario, compared).content_id != head.content_id):
+    candidate = _held(repository, scenario, release_id)
+    compared = _compared(repository, candidate)
+    if _has_aged(compared, head):
         raise Conflict(
-            f"{candidate.id} was evaluated against {compared}; {head.id} serves something else now.",
-            f"Run the recipe again on {head.id}: `reef evolve`.",
+            f"{candidate.id} was evaluated against {compared.id}; {head.id} serves something else now.",
+            f"Ask again, and it is evaluated on {head.id}: `reef promote {candidate.id}`.",
         )
     manifest = candidate.manifest
-    _check_base(candidate, head)
     return Draft(
         scenario=scenario,
         operation=Operation.PROMOTE,
@@ -84,6 +82,18 @@ def promote(repository: Repository, scenario: str, release_id: str, *, who: str,
     )
 
 
+def aged(repository: Repository, scenario: str, release_id: str, *, expected_head: str | None = None) -> Replay | None:
+    """A held candidate's changes on what serves now, to be evaluated there; None: it has not aged, `promote` publishes it.
+
+    Raises:
+        NotFound: no such candidate. Conflict: it is not held, the head moved, or its changes do not fit what serves now.
+    """
+    head = _head(repository, scenario, expected_head)
+    candidate = _held(repository, scenario, release_id)
+    compared = _compared(repository, candidate)
+    return replay(candidate, compared, head) if _has_aged(compared, head) else None
+
+
 def held_already(repository: Repository, draft: Draft) -> Release | None:
     """A held candidate with the draft's very content, evaluated against the content that the draft was evaluated against."""
     scenario, content_id = draft.scenario, content_id_of(draft)
@@ -95,6 +105,27 @@ def held_already(repository: Repository, draft: Draft) -> Release | None:
         if repository.release(scenario, before).content_id == compared.content_id:  # any other has aged, and cannot be promoted
             return held
     return None
+
+
+def _held(repository: Repository, scenario: str, release_id: str) -> Release:
+    candidate = repository.release(scenario, release_id)
+    if candidate.state is not ReleaseState.HELD:
+        raise Conflict(f"{candidate.id} is {candidate.state}, not held.", "`reef releases` lists what is held.")
+    return candidate
+
+
+def _compared(repository: Repository, candidate: Release) -> Release:
+    """The release that a candidate was made from and evaluated against."""
+    compared = candidate.manifest.parent_release_id
+    if compared is None:
+        raise Conflict(f"{candidate.id} was compared with nothing.", "Run the recipe again: `reef evolve`.")
+    return repository.release(candidate.manifest.scenario, compared)
+
+
+def _has_aged(compared: Release, head: Release) -> bool:
+    """Whether something else serves than what a candidate was compared with; the same content on another model is something else."""
+    same = compared.id == head.id or compared.content_id == head.content_id
+    return not (same and compared.manifest.base.same_weights(head.manifest.base))
 
 
 def _restored(repository: Repository, head: Release, target: Release, operation: Operation, who: str) -> Draft:

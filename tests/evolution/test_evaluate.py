@@ -10,7 +10,7 @@ import pytest
 from daemon.errors import ContextOverflow, EngineError
 from daemon.evolution import probe
 from daemon.evolution.checkers import judge
-from daemon.evolution.evaluate import Evaluation, Evaluator, Sides, normal
+from daemon.evolution.evaluate import Evaluation, Evaluator, Sides, prompt_mark
 from daemon.evolution.gate import Decision, Evidence, Gate, PairedGate, Verdict
 from daemon.evolution.looks import Looks
 from daemon.evolution.play import Player
@@ -148,14 +148,14 @@ def test_both_sides_play_the_same_tasks_with_the_same_seeds_interleaved(tmp_path
 
 def test_what_the_candidate_contains_is_left_out(tmp_path: Path) -> None:
     bench = Bench(tmp_path, better)
-    evaluation = bench.evaluate(examples=frozenset({normal("Held-In  question 3"), normal("held-in question 4")}))
+    evaluation = bench.evaluate(examples=frozenset({prompt_mark("Held-In  question 3"), prompt_mark("held-in question 4")}))
     assert evaluation.left_out == 2
     assert len(bench.kinds("held-in")) == 8
 
 
 def test_a_candidate_that_only_repeats_what_it_was_shown_wins_nothing(tmp_path: Path) -> None:
     """A person asked five held-out questions, by chance or not, and corrected the replies: they stand in the candidate word for word."""
-    shown = frozenset(normal(f"held-out question {number}") for number in range(5))
+    shown = frozenset(prompt_mark(f"held-out question {number}") for number in range(5))
     bench = Bench(tmp_path, lambda candidate, text: right(text) if candidate == "candidate" and normal(text) in shown else "no")
     evaluation = bench.evaluate(examples=shown | {normal("sealed question 1")})
     assert evaluation.decision.verdict is Verdict.HELD

@@ -110,7 +110,7 @@ async def test_a_run_that_is_cancelled_at_once_twice_or_whose_folder_cannot_be_t
         def refuse(folder: Path) -> None:
             raise PermissionError(13, "Permission denied", str(folder))
 
-        monkeypatch.setattr("daemon.evolution.runner._tidy", refuse)
+        monkeypatch.setattr("daemon.evolution.run_folder.tidy", refuse)
         run, _ = await b.run("Nothing")
         assert run.status is RunStatus.DONE
         assert b.runner.active is None
