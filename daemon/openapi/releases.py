@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daemon.openapi.operation import Operation
-from daemon.openapi.schema import ANY, BOOLEAN, INTEGER, NUMBER, OBJECT, TEXT, array, integer, nullable, obj, optionals, ref, text
+from daemon.openapi.schema import ANY, BOOLEAN, INTEGER, NUMBER, OBJECT, TEXT, array, integer, nullable, obj, one_of, optionals, ref, text
 from daemon.records import JSONObject
 
 _SCENARIO = "/reef/scenarios/{scenario}"
@@ -16,29 +16,50 @@ _ITEM = obj(
 )
 _MOVING = (404, 409, 422, 429, 503)
 
+_RELEASE_ID: JSONObject = {"type": "string", "pattern": "^r[1-9][0-9]{0,8}$"}
+
 _RELEASES = (
     Operation(
         "GET",
         f"{_SCENARIO}/releases",
-        "Newest first: the chain, and what is held or was rejected.",
+        "Newest first: the chain, and what is held, was rejected or was promoted since.",
         "Releases",
-        {200: obj({"releases": array(ref("Release"))})},
-        query={"limit": integer(1, 1000)},
+        {200: obj({"releases": array(ref("Release")), "next": nullable(TEXT)})},
+        query={"limit": integer(1, 1000), "before": _RELEASE_ID},
     ),
     Operation(
         "GET",
         f"{_SCENARIO}/releases/{{release}}",
-        "Everything that pins a release; `head` is the one that serves.",
+        "Everything that pins a release, and the sessions that it learned from; `head` is the one that serves, `head~1` the one before.",
         "Releases",
         {200: ref("Release")},
     ),
     Operation(
         "GET",
         f"{_SCENARIO}/releases/{{before}}/diff/{{after}}",
-        "Two releases side by side.",
+        "Two releases side by side, word by word and task by task.",
         "Releases",
-        {200: OBJECT},
+        {200: ref("Comparison")},
+        query={"replies": one_of("true", "false")},
         errors=(422,),
+    ),
+    Operation(
+        "GET",
+        f"{_SCENARIO}/why",
+        "Which releases brought or removed the line that holds `text`, or the LoRA, and the sessions behind it.",
+        "Releases",
+        {
+            200: obj(
+                {
+                    "text": TEXT,
+                    "match": one_of("exact", "near", "lora", "none"),
+                    "serving": BOOLEAN,
+                    "releases": array(ref("LineEvent")),
+                    "nearest": array(obj({"path": TEXT, "line": TEXT, "release_id": TEXT, "likeness": NUMBER})),
+                }
+            )
+        },
+        query={"text": text(4000, least=1)},
     ),
     Operation(
         "POST",
