@@ -15,6 +15,7 @@ from daemon.experience.reader import Reader
 from daemon.experience.runs import RunStore
 from daemon.experience.store import Store
 from daemon.observing.measures import RequestMeasures
+from daemon.observing.rates import Rates
 from daemon.paths import Home
 from daemon.serving.releases import RepositoryReleases
 from daemon.serving.scenarios import Scenarios
@@ -47,6 +48,7 @@ class Services:
     publisher: Publisher
     runner: Runner
     measures: RequestMeasures = field(default_factory=RequestMeasures)  # what is asked of the daemon
+    rates: Rates = field(default_factory=Rates)  # how fast tokens come, while somebody looks on
     warnings: list[str] = field(default_factory=list)  # what the owner should know: a restart is needed, a file is refused
     reconfigured: asyncio.Event = field(default_factory=asyncio.Event)  # `loaded` was replaced
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

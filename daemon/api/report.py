@@ -52,6 +52,7 @@ class ReportRoutes:
         if session:
             report = await asyncio.to_thread(self._of_session, report, session)
         await asyncio.wrap_future(self._services.store.append_report(report))
+        self._services.serving.activity.note_stored(report.scenario)
         answer: JSONObject = {"agent_record_id": report.id, "scenario": report.scenario, "request_type": "report"}
         if session:
             answer |= {"session": session, "references": list(report.references)}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
+from daemon.api.engine import EngineRoutes
 from daemon.api.evaluation import EvaluationRoutes
+from daemon.api.events import EventRoutes
 from daemon.api.export import ExportRoutes
 from daemon.api.forget import ForgetRoutes
 from daemon.api.gc import CollectRoutes
@@ -28,6 +30,8 @@ from daemon.services import Services
 def all_routes(services: Services) -> list[Route]:
     return [
         *StatusRoutes(services).routes(),
+        *EngineRoutes(services).routes(),
+        *EventRoutes(services).routes(),
         *MetricRoutes(services).routes(),
         *OpenAPIRoutes(services).routes(),
         *ModelRoutes(services).routes(),

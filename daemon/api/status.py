@@ -44,7 +44,7 @@ class StatusRoutes:
                 "base_url": services.base_url,
                 "started_at": services.started_at,
                 "uptime_s": round(time.time() - services.started_at, 1),
-                "engine": self._engine(),
+                "engine": engine_view(services),
                 "in_flight": services.serving.activity.in_flight,
                 "learn": {"mode": learn.mode, "idle_s": learn.idle_s, "recipe": services.config.reef.recipe},
                 "scenarios": scenarios,
@@ -67,30 +67,6 @@ class StatusRoutes:
             "removed_sessions": removed.sessions,
             "removed_records": removed.records,
             "removed_at": removed.at,
-        }
-
-    def _engine(self) -> JSONObject:
-        engine = self._services.engine
-        stats, model = engine.stats, engine.model
-        capabilities: list[JSON] = list(engine.capabilities.names())
-        loras: list[JSON] = list(stats.loras)
-        return {
-            "kind": self._services.config.engine.kind,
-            "state": stats.state,
-            "detail": stats.detail,
-            "model": model.id,
-            "context_tokens": model.context_tokens,
-            "quantisation": model.quantisation,
-            "architecture": model.architecture,
-            "tool_format": model.tool_format,
-            "size_bytes": model.size_bytes,
-            "sha256": model.sha256,
-            "capabilities": capabilities,
-            "active": stats.active,
-            "queued": stats.queued,
-            "loras": loras,
-            "restarts": stats.restarts,
-            "cache": _cache(stats.cache),
         }
 
     def _scenarios(self) -> list[JSON]:
@@ -121,6 +97,32 @@ class StatusRoutes:
                 }
             )
         return found
+
+
+def engine_view(services: Services) -> JSONObject:
+    """What computes, for the owner's eyes."""
+    engine = services.engine
+    stats, model = engine.stats, engine.model
+    capabilities: list[JSON] = list(engine.capabilities.names())
+    loras: list[JSON] = list(stats.loras)
+    return {
+        "kind": services.config.engine.kind,
+        "state": stats.state,
+        "detail": stats.detail,
+        "model": model.id,
+        "context_tokens": model.context_tokens,
+        "quantisation": model.quantisation,
+        "architecture": model.architecture,
+        "tool_format": model.tool_format,
+        "size_bytes": model.size_bytes,
+        "sha256": model.sha256,
+        "capabilities": capabilities,
+        "active": stats.active,
+        "queued": stats.queued,
+        "loras": loras,
+        "restarts": stats.restarts,
+        "cache": _cache(stats.cache),
+    }
 
 
 def _cache(cache: CacheStats) -> JSONObject:

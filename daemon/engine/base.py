@@ -176,6 +176,7 @@ class Stats:
     restarts: int = 0
     detail: str = ""
     cache: CacheStats = field(default_factory=CacheStats)
+    generated_tokens: int = 0  # of replies since the engine started, where it counts them while they are made
 
 
 class Engine(ABC):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -69,6 +70,8 @@ class OperationLog:
     def __init__(self, store: Store, reader: Reader) -> None:
         self._store = store
         self._reader = reader
+        self.written: Counter[str] = Counter()
+        """Rows by scenario since the start, each counted once it is on disk."""
 
     def append(
         self,
@@ -86,7 +89,7 @@ class OperationLog:
         def write(connection: sqlite3.Connection) -> int:
             return _append(connection, values)
 
-        return self._store.execute(write)
+        return self._counted(scenario, write)
 
     def published(self, scenario: str, release: ReleaseFacts, before: str | None, detail: JSONObject | None = None) -> Future[int]:
         """All that a publication means to SQLite, in one transaction: the row, the LoRA that serves now, the consumed records.
@@ -101,7 +104,12 @@ class OperationLog:
                 connection, (release.at, scenario, release.operation, before, release.release_id, release.who, json.dumps(detail or {}))
             )
 
-        return self._store.execute(write)
+        return self._counted(scenario, write)
+
+    def _counted(self, scenario: str, write: Callable[[sqlite3.Connection], int]) -> Future[int]:
+        written = self._store.execute(write)
+        written.add_done_callback(lambda _: self.written.update((scenario,)))
+        return written
 
     def list(self, scenario: str | None = None, limit: int = 50, before: int | None = None) -> list[Operation]:
         """Newest first; `before` is the id of the last one seen."""

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 from daemon.errors import Conflict, NotFound
 from daemon.experience.database import storage_errors
@@ -19,6 +20,8 @@ from daemon.experience.packing import object_from_json
 from daemon.experience.reader import Reader
 from daemon.experience.store import Store
 from daemon.records import JSONObject, new_id
+
+T = TypeVar("T")
 
 MAX_ATTEMPTS = 3
 """A record that this many ended runs have taken, without a release that keeps it, triggers no further one."""
@@ -64,6 +67,8 @@ class RunStore:
     def __init__(self, store: Store, reader: Reader) -> None:
         self._store = store
         self._reader = reader
+        self.written = 0
+        """Writes since the start that a run shows by, each counted once it is on disk."""
 
     def create(
         self, scenario: str, recipe: str, *, trigger: str = "", config: JSONObject | None = None, run_id: str | None = None
@@ -92,7 +97,14 @@ class RunStore:
             connection.execute(f"INSERT INTO runs ({_COLUMNS}) VALUES ({','.join('?' * len(values))})", values)
             return run
 
-        return self._store.execute(write)
+        return self._counted(self._store.execute(write))
+
+    def _counted(self, write: Future[T]) -> Future[T]:
+        def count(_: Future[T]) -> None:
+            self.written += 1
+
+        write.add_done_callback(count)
+        return write
 
     def counts(self) -> dict[str, int]:
         """How many runs there are of each status, of all scenarios; zeros too."""
@@ -110,7 +122,7 @@ class RunStore:
             connection.execute("INSERT INTO run_events VALUES (?, ?, ?, ?)", (run_id, row[0], time.time(), json.dumps(event)))
             return int(row[0])
 
-        return self._store.execute(write)
+        return self._counted(self._store.execute(write))
 
     def add_records(self, run_id: str, records: Collection[str]) -> Future[None]:
         """Note which records a run took; adding one twice does nothing more."""
@@ -136,7 +148,7 @@ class RunStore:
                 (status.value, time.time(), verdict, sentence, release_id, error, run_id),
             )
 
-        return self._store.execute(write)
+        return self._counted(self._store.execute(write))
 
     def fail_unfinished(self, reason: str) -> Future[list[str]]:
         """At the daemon's start: what still says "running" died with it. Returns their ids."""

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daemon.failpoints import failpoint
 from daemon.observing import request_facts
-from daemon.observing.measures import RequestMeasures
+from daemon.observing.measures import CacheMiss, RequestMeasures
 from daemon.observing.request_facts import RequestFacts
 from daemon.records import JSONObject, new_id
 from daemon.redaction.redactor import Redactor
@@ -71,6 +71,9 @@ class Observing:
             measures.tokens["prompt"] += facts.prompt_tokens
             measures.tokens["cached"] += facts.cached_tokens
             measures.tokens["completion"] += facts.completion_tokens
+            if facts.cache_miss:
+                read = facts.prompt_tokens - facts.cached_tokens
+                measures.misses.append(CacheMiss(time.time(), facts.scenario, facts.session, facts.cache_miss, read))
             if facts.first_token_ms:
                 measures.first_token.observe(facts.first_token_ms / 1000)
         wrong = status >= 400 or facts.outcome == "error"  # a stream has begun with 200, however it ends

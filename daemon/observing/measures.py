@@ -6,12 +6,13 @@ Each belongs to one thread, which adds; others read. A reader may see a sum that
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final
 
 LATENCY_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 COMMIT_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+LAST_MISSES: Final = 20
 BATCH: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -51,6 +52,17 @@ class CommitMeasures:
         self.failing = why
 
 
+@dataclass(frozen=True, slots=True)
+class CacheMiss:
+    """A conversation that was read again although it went on."""
+
+    at: float  # seconds since the epoch
+    scenario: str
+    session: str
+    reason: str
+    read_tokens: int
+
+
 @dataclass(slots=True)
 class RequestMeasures:
     """What is asked of the daemon. Fed by the event loop."""
@@ -60,6 +72,7 @@ class RequestMeasures:
     first_token: Histogram = field(default_factory=lambda: Histogram(LATENCY_S))  # seconds
     tokens: Counter[str] = field(default_factory=Counter)  # prompt, cached, completion
     records: Counter[str] = field(default_factory=Counter)  # by outcome: ok, aborted, error
+    misses: deque[CacheMiss] = field(default_factory=lambda: deque(maxlen=LAST_MISSES))  # the newest last
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         self.requests[route, status] += 1

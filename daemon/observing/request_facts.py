@@ -26,6 +26,7 @@ class RequestFacts:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    cache_miss: str = ""
     first_token_ms: float = 0.0
     error: str = ""  # the code
     param: str = ""
@@ -53,6 +54,7 @@ def note_record(inference: Inference) -> None:
         facts.scenario, facts.session, facts.release = inference.scenario, inference.session, inference.release_id
         facts.receipt, facts.outcome = inference.id, inference.status.value
         facts.first_token_ms = inference.first_token_ms
+        facts.cache_miss = inference.cache_miss
         facts.prompt_tokens, facts.cached_tokens = inference.usage.prompt_tokens, inference.usage.cached_tokens
     facts.completion_tokens += inference.usage.completion_tokens
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from daemon.openapi.components import SCHEMAS
 from daemon.openapi.experience import EXPERIENCE
 from daemon.openapi.inference import INFERENCE
+from daemon.openapi.live import LIVE
 from daemon.openapi.operation import Operation
 from daemon.openapi.releases import RELEASES
 from daemon.records import JSONObject
 
-OPERATIONS: tuple[Operation, ...] = (*INFERENCE, *EXPERIENCE, *RELEASES)
+OPERATIONS: tuple[Operation, ...] = (*INFERENCE, *EXPERIENCE, *RELEASES, *LIVE)
 _ABOUT = "Every route but /healthz needs a token. Unknown fields are ignored; known ones with a bad value are a 400 that names them."
 
 

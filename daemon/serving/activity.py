@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 
 
 class Activity:
@@ -12,6 +13,8 @@ class Activity:
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
         self._active: dict[str, int] = {}
+        self.stored: Counter[str] = Counter()
+        """By scenario: how often something ended or came in that may have left experience. What it left is on disk by then."""
         self._started = time.monotonic()
         self._free = asyncio.Event()
         self._free.set()
@@ -39,6 +42,11 @@ class Activity:
     def touch(self, scenario: str) -> None:
         """Something came in that is no request: whoever sends it is not idle either."""
         self._last[scenario] = time.monotonic()
+        self.stored[scenario] += 1
+
+    def note_stored(self, scenario: str) -> None:
+        """Feedback, an instruction: experience that makes nobody busy."""
+        self.stored[scenario] += 1
 
     def idle_s(self, scenario: str) -> float:
         """Seconds since this scenario was last busy; 0 while a request is in flight."""

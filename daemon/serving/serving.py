@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -31,13 +32,23 @@ class Lease:
         self.snapshot = snapshot
         self.engine = engine
         self._serving = serving
-        self._live = live
+        self.live = live
         self._open = True
 
     def release(self) -> None:
         if self._open:
             self._open = False
-            self._serving.close_lease(self, live=self._live)
+            self._serving.close_lease(self, live=self.live)
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """Live requests that are being answered."""
+
+    scenario: str
+    session: str  # empty: they belong to none
+    release_id: str
+    requests: int
 
 
 @dataclass(slots=True)
@@ -150,6 +161,16 @@ class Serving:
         if name in (HEAD, head.release_id):
             return head
         return await self._releases.snapshot(scenario, name)
+
+    def sessions_in_flight(self) -> list[InFlight]:
+        """What is being answered now, by session; requests that belong to none, by scenario and release."""
+        found = [
+            InFlight(name, session, pin.snapshot.release_id, pin.in_flight) for (name, session), pin in self._pins.items() if pin.in_flight
+        ]
+        alone = Counter(
+            (lease.snapshot.scenario, lease.snapshot.release_id) for lease, pin in self._leases.items() if pin is None and lease.live
+        )
+        return found + [InFlight(name, "", release, count) for (name, release), count in alone.items()]
 
     def update_session(self, scenario: str, session: str) -> None:
         """Let a session under way take the head with its next request."""

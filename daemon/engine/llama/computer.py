@@ -47,6 +47,8 @@ class Computer:
         self._tokens = tokens
         self._loras = loras
         self._pace = pace
+        self.generated_tokens = 0
+        """Of all replies, evaluation's too."""
 
     def advance(self, jobs: Rows[Sequence]) -> list[JSONObject]:
         """One token for each of these sequences of one LoRA, which have read their prompts."""
@@ -108,6 +110,7 @@ class Computer:
             traceback.print_exc()
             failure = EngineError("The engine could not read its own reply.", "Its log, engine.log, says why.")
             return self._end(job, error_to_json(job.id, failure))
+        self.generated_tokens += 1
         messages = [delta_message(job.id, delta) for delta in shown]
         if job.finish_reason:
             job.is_over = True

@@ -72,7 +72,15 @@ def event_of(answer: JSONObject) -> Event:
 def stats_of(message: JSONObject, restarts: int) -> Stats:
     loras = message.get("loras")
     names = tuple(str(name) for name in loras) if isinstance(loras, list) else ()
-    return Stats("ready", whole(message.get("active")), whole(message.get("queued")), names, restarts, cache=_cache(message.get("cache")))
+    return Stats(
+        "ready",
+        whole(message.get("active")),
+        whole(message.get("queued")),
+        names,
+        restarts,
+        cache=_cache(message.get("cache")),
+        generated_tokens=whole(message.get("generated")),
+    )
 
 
 def embedded_of(value: JSON) -> Embedded:

@@ -51,6 +51,10 @@ class Scheduler:
     def queued(self) -> int:
         return sum(map(len, self._waiting.values()))
 
+    @property
+    def generated_tokens(self) -> int:
+        return self._computer.generated_tokens
+
     def cache_stats(self) -> JSONObject:
         """As `CacheStats`."""
         misses: dict[str, JSON] = dict(self._conversations.misses)

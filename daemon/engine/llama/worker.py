@@ -28,7 +28,7 @@ from daemon.errors import ReefError
 from daemon.gguf import read_header
 from daemon.records import JSONObject
 
-_SAY_S = 10.0
+_SAY_S = 1.0
 _SWITCH_S = 0.0005  # how long the intake's thread may keep the interpreter from the one that computes
 _WARNING = 3  # GGML_LOG_LEVEL_WARN; less is said at every load and helps nobody
 
@@ -94,13 +94,20 @@ class Worker:
         send_all([*([stats] if stats else []), {"type": "result", "id": call, "value": None}])
 
     def _stats(self) -> JSONObject | None:
-        """If they have changed; and while there is work now and then anyway, so that the daemon knows us alive."""
+        """If they have changed; and while there is work now and then anyway: they tell the speed, and that we live."""
         now = (self._scheduler.active, self._scheduler.queued, self._loras.ids)
         at = time.monotonic()
         if now == self._said and (at - self._said_at < _SAY_S or not now[0] + now[1]):
             return None
         self._said, self._said_at = now, at
-        return {"type": "stats", "active": now[0], "queued": now[1], "loras": list(now[2]), "cache": self._scheduler.cache_stats()}
+        return {
+            "type": "stats",
+            "active": now[0],
+            "queued": now[1],
+            "loras": list(now[2]),
+            "generated": self._scheduler.generated_tokens,
+            "cache": self._scheduler.cache_stats(),
+        }
 
 
 def main() -> int:
