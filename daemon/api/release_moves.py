@@ -66,15 +66,15 @@ class ReleaseMoveRoutes:
         """`changed` is false where it was pinned before."""
         who = require_owner(request, "Pinning a release")
         scenario, target = scenario_in_path(request, self._services), required_text(await read_json(request), "release_id", limit=20)
-        changed = await self._services.publisher.pin(scenario, target, who)
-        return json_response({"release_id": target, "pinned": True, "changed": changed, "pins": await self._pinned(scenario)})
+        release_id, changed = await self._services.publisher.pin(scenario, target, who)
+        return json_response({"release_id": release_id, "pinned": True, "changed": changed, "pins": await self._pinned(scenario)})
 
     async def unpin(self, request: Request) -> Response:
         """`changed` is false where it was not pinned."""
         who = require_owner(request, "Taking a pin off")
         scenario, target = scenario_in_path(request, self._services), str(request.path_params["release"])
-        changed = await self._services.publisher.unpin(scenario, target, who)
-        return json_response({"release_id": target, "pinned": False, "changed": changed, "pins": await self._pinned(scenario)})
+        release_id, changed = await self._services.publisher.unpin(scenario, target, who)
+        return json_response({"release_id": release_id, "pinned": False, "changed": changed, "pins": await self._pinned(scenario)})
 
     async def _pinned(self, scenario: str) -> list[JSON]:
         """Release ids, newest first."""

@@ -101,23 +101,23 @@ class Publisher:
             scenario, lambda: operations.promote(repository, scenario, release_id, who=who, expected_head=expected_head)
         )
 
-    async def pin(self, scenario: str, release_id: str, who: str) -> bool:
-        """Keep a release, weights included, whatever is collected. False: it was pinned before. Raises `NotFound`, `Conflict`."""
-        return await self._pin("pin", scenario, release_id, who)
+    async def pin(self, scenario: str, name: str, who: str) -> tuple[str, bool]:
+        """Keep a release, weights included, whatever is collected: its id, and whether it was not pinned. Raises `NotFound`, `Conflict`."""
+        return await self._pin("pin", scenario, name, who)
 
-    async def unpin(self, scenario: str, release_id: str, who: str) -> bool:
-        """Take the pin off. False: it was not pinned. Raises `NotFound`."""
-        return await self._pin("unpin", scenario, release_id, who)
+    async def unpin(self, scenario: str, name: str, who: str) -> tuple[str, bool]:
+        """Take a pin off: the release's id, and whether it was pinned. Raises `NotFound`."""
+        return await self._pin("unpin", scenario, name, who)
 
-    async def _pin(self, operation: Literal["pin", "unpin"], scenario: str, release_id: str, who: str) -> bool:
+    async def _pin(self, operation: Literal["pin", "unpin"], scenario: str, name: str, who: str) -> tuple[str, bool]:
         act = pins.pin if operation == "pin" else pins.unpin
         async with self._lock:
-            changed = await asyncio.to_thread(act, self._repository, scenario, release_id)
+            release_id, changed = await asyncio.to_thread(act, self._repository, scenario, name)
             if changed:
                 head = await asyncio.to_thread(self._repository.head, scenario)
                 stands = head.id if head is not None else None
                 await asyncio.wrap_future(self._log.append(scenario, operation, stands, stands, who, {"release_id": release_id}))
-        return changed
+        return release_id, changed
 
     async def _move(self, scenario: str, plan: Callable[[], Draft]) -> Release:
         async with self._lock:

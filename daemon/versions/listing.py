@@ -62,4 +62,4 @@ def has_aged(repository: Repository, held: Release, head: Release | None) -> boo
     compared = held.manifest.parent_release_id
     if head is None or compared is None:
         return head is not None
-    return compared != head.id and repository.release(held.manifest.scenario, compared).content_id != head.content_id
+    return compared != head.id and not repository.release(held.manifest.scenario, compared).serves_as(head)

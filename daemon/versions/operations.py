@@ -11,6 +11,7 @@ from daemon.versions.change import change_line
 from daemon.versions.draft import content_id_of
 from daemon.versions.kept import require_weights
 from daemon.versions.manifest import Operation
+from daemon.versions.names import named
 from daemon.versions.release import Draft, Release, ReleaseState
 from daemon.versions.replay import Replay, replay
 from daemon.versions.repository import Repository
@@ -25,7 +26,7 @@ def rollback(repository: Repository, scenario: str, release_id: str, *, who: str
         NotFound: no such release. Conflict: the head moved, nothing would change, or the base model is another.
     """
     head = _head(repository, scenario, expected_head)
-    target = repository.release(scenario, release_id)
+    target = named(repository, scenario, release_id)
     if target.state is ReleaseState.HELD:
         raise Conflict(f"{target.id} is held and has never served.", f"`reef promote {target.id}` publishes it.")
     if target.state is not ReleaseState.PUBLISHED:
@@ -55,7 +56,7 @@ def promote(repository: Repository, scenario: str, release_id: str, *, who: str,
     head = _head(repository, scenario, expected_head)
     candidate = _held(repository, scenario, release_id)
     compared = _compared(repository, candidate)
-    if _has_aged(compared, head):
+    if not compared.serves_as(head):
         raise Conflict(
             f"{candidate.id} was evaluated against {compared.id}; {head.id} serves something else now.",
             f"Ask again, and it is evaluated on {head.id}: `reef promote {candidate.id}`.",
@@ -91,7 +92,7 @@ def aged(repository: Repository, scenario: str, release_id: str, *, expected_hea
     head = _head(repository, scenario, expected_head)
     candidate = _held(repository, scenario, release_id)
     compared = _compared(repository, candidate)
-    return replay(candidate, compared, head) if _has_aged(compared, head) else None
+    return None if compared.serves_as(head) else replay(candidate, compared, head)
 
 
 def held_already(repository: Repository, draft: Draft) -> Release | None:
@@ -108,7 +109,7 @@ def held_already(repository: Repository, draft: Draft) -> Release | None:
 
 
 def _held(repository: Repository, scenario: str, release_id: str) -> Release:
-    candidate = repository.release(scenario, release_id)
+    candidate = named(repository, scenario, release_id)
     if candidate.state is not ReleaseState.HELD:
         raise Conflict(f"{candidate.id} is {candidate.state}, not held.", "`reef releases` lists what is held.")
     return candidate
@@ -120,12 +121,6 @@ def _compared(repository: Repository, candidate: Release) -> Release:
     if compared is None:
         raise Conflict(f"{candidate.id} was compared with nothing.", "Run the recipe again: `reef evolve`.")
     return repository.release(candidate.manifest.scenario, compared)
-
-
-def _has_aged(compared: Release, head: Release) -> bool:
-    """Whether something else serves than what a candidate was compared with; the same content on another model is something else."""
-    same = compared.id == head.id or compared.content_id == head.content_id
-    return not (same and compared.manifest.base.same_weights(head.manifest.base))
 
 
 def _restored(repository: Repository, head: Release, target: Release, operation: Operation, who: str) -> Draft:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from daemon.errors import Conflict
 from daemon.failpoints import failpoint
+from daemon.versions.kept import require_weights
+from daemon.versions.names import named
 from daemon.versions.refs import is_release_id, pin_refs
-from daemon.versions.release import Release, ReleaseState
+from daemon.versions.release import ReleaseState
 from daemon.versions.repository import Repository
 from daemon.versions.storage import storing
 
@@ -19,41 +21,45 @@ def pinned(repository: Repository, scenario: str) -> dict[str, str]:
     return {release_id: commit_id for release_id, commit_id in found if is_release_id(release_id)}
 
 
-def pin(repository: Repository, scenario: str, release_id: str) -> bool:
-    """Keep a release until it is unpinned; durable when this returns. False: it was pinned before.
+def pin(repository: Repository, scenario: str, name: str) -> tuple[str, bool]:
+    """Keep a release until it is unpinned; durable when this returns.
+
+    Args:
+        name: as `named` takes it.
+
+    Returns:
+        The release's id, and whether it was not pinned before.
 
     Raises:
         NotFound: no such release. Conflict: a pin could keep nothing of it.
     """
     with repository.writing(), storing(repository.path):
-        release = repository.release(scenario, release_id)
-        _check_keeps(repository, release)
+        release = named(repository, scenario, name)
+        if release.state is ReleaseState.HELD:
+            raise Conflict(f"{release.id} is held, and what is held is kept; it needs no pin.", f"Let it serve: reef promote {release.id}")
+        if release.state is ReleaseState.REJECTED:
+            message = f"{release.id} was rejected: its weights are gone, and its trace stays without a pin."
+            raise Conflict(message, "Pin one that has served.")
+        require_weights(release, repository.weights, repository.tombstones)
         done = repository.refs.swap(pin_refs(scenario) + release.id, None, release.commit_id)
         failpoint("pin.set")
-        return done
+        return release.id, done
 
 
-def unpin(repository: Repository, scenario: str, release_id: str) -> bool:
-    """Take the pin off; what the release holds may be collected from now on. False: it was not pinned.
+def unpin(repository: Repository, scenario: str, name: str) -> tuple[str, bool]:
+    """Take the pin off; what the release holds may be collected from now on.
+
+    Returns:
+        The release's id, and whether it was pinned.
 
     Raises:
         NotFound: no such release.
     """
     with repository.writing(), storing(repository.path):
-        name = pin_refs(scenario) + repository.release(scenario, release_id).id
-        commit_id = repository.refs.get(name)
+        release_id = named(repository, scenario, name).id
+        commit_id = repository.refs.get(pin_refs(scenario) + release_id)
         if commit_id is None:
-            return False
-        repository.refs.remove(name, commit_id)
+            return release_id, False
+        repository.refs.remove(pin_refs(scenario) + release_id, commit_id)
         failpoint("pin.removed")
-        return True
-
-
-def _check_keeps(repository: Repository, release: Release) -> None:
-    if release.state is ReleaseState.HELD:
-        raise Conflict(f"{release.id} is held, and what is held is kept; it needs no pin.", f"`reef promote {release.id}` lets it serve.")
-    if release.state is ReleaseState.REJECTED:
-        raise Conflict(f"{release.id} was rejected: its weights are gone, and its trace stays without a pin.", "Pin one that has served.")
-    for stored in release.lora.files if release.lora else ():
-        if not repository.weights.path_of(stored.sha256).is_file():
-            raise Conflict(f"The weights of {release.id} are gone already; a pin would keep nothing.", "Pin a release while it has them.")
+        return release_id, True

@@ -89,6 +89,10 @@ class Release:
     def content_id(self) -> str:
         return self.manifest.content_id
 
+    def serves_as(self, other: Release) -> bool:
+        """Whether both answer alike: the same content on the same base model."""
+        return self.content_id == other.content_id and self.manifest.base.same_weights(other.manifest.base)
+
     @property
     def pending(self) -> bool:
         return self.state is ReleaseState.HELD

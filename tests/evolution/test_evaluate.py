@@ -156,8 +156,8 @@ def test_what_the_candidate_contains_is_left_out(tmp_path: Path) -> None:
 def test_a_candidate_that_only_repeats_what_it_was_shown_wins_nothing(tmp_path: Path) -> None:
     """A person asked five held-out questions, by chance or not, and corrected the replies: they stand in the candidate word for word."""
     shown = frozenset(prompt_mark(f"held-out question {number}") for number in range(5))
-    bench = Bench(tmp_path, lambda candidate, text: right(text) if candidate == "candidate" and normal(text) in shown else "no")
-    evaluation = bench.evaluate(examples=shown | {normal("sealed question 1")})
+    bench = Bench(tmp_path, lambda candidate, text: right(text) if candidate == "candidate" and prompt_mark(text) in shown else "no")
+    evaluation = bench.evaluate(examples=shown | {prompt_mark("sealed question 1")})
     assert evaluation.decision.verdict is Verdict.HELD
     assert len(bench.kinds("held-out")) == 7
     assert evaluation.left_out == 6
