@@ -34,11 +34,16 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], nothing: s
         return
     cleaned = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(header, *cleaned, strict=True)]
-    room = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else 10_000
+    room = columns() or 10_000
     for index, row in enumerate((list(header), *cleaned)):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         line = line if len(line) <= room else line[: room - 1] + "…"
         print(paint(line, BOLD) if index == 0 else line)
+
+
+def columns() -> int | None:
+    """Columns of the terminal; None where nobody looks on."""
+    return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else None
 
 
 def printable(text: str) -> str:

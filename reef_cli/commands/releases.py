@@ -2,62 +2,78 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from reef_cli import output
+import typer
+
+from reef_cli import change_line, output
 from reef_cli.client import Client, scenario_path
 from reef_cli.options import AsJSON, Limit, Scenario
 
 if TYPE_CHECKING:
     from daemon.records import JSONObject
 
+_NARROWEST_LINE = 20
+_HEADER = ("release", "made", "by", "what changed, and what the evaluation showed", "")
 
-def releases(limit: Limit = 20, scenario: Scenario = "default", as_json: AsJSON = False) -> None:
-    """● serves now, ○ held: it waits for more evidence or for you, × rejected: it was worse.
+
+def releases(
+    limit: Limit = 20,
+    before: Annotated[str, typer.Option("--before", metavar="RELEASE", help="Only older ones, for the next page.")] = "",
+    scenario: Scenario = "default",
+    as_json: AsJSON = False,
+) -> None:
+    """● serves now, ○ held: it waits for more evidence or for you, × rejected: it was worse, ↑ promoted: a later release has its content,
+    ◆ pinned: it is kept whole.
+
+    "61→68 of 80 (+9 −2, p .03)": the tasks' scores together, before and after; wins and losses; how likely luck alone would do as well.
 
     \b
     Examples:
       reef releases
-      reef releases -s pi --json
+      reef releases -s pi -n 5 --json
+      reef releases --before r80
     """
-    answer = Client().get(scenario_path(scenario, "releases"), {"limit": limit})
+    answer = Client().get(scenario_path(scenario, "releases"), {"limit": limit, "before": before})
     if as_json:
         output.print_json(answer)
         return
+    items = output.rows(answer, "releases")
     rows = [
-        (
-            output.text(item.get("release_id")),
-            output.age(item.get("recorded_at")),
-            output.text(item.get("operation")),
-            output.text(item.get("recipe"), ""),
-            change_and_reason(item),
-            _state(item),
-        )
-        for item in output.rows(answer, "releases")
+        (output.text(item.get("release_id")), output.age(item.get("recorded_at")), made_by(item), change_line.line(item), state(item))
+        for item in items
     ]
-    output.print_table(
-        ("release", "made", "by", "recipe", "what changed and why", ""), rows, f"The scenario '{scenario}' has no release yet."
-    )
+    width = output.columns()
+    if width is not None and rows:
+        widths = [max(len(row[number]) for row in (*rows, _HEADER)) for number in (0, 1, 2, 4)]
+        room = max(_NARROWEST_LINE, width - sum(widths) - 2 * len(widths))
+        rows = [(*row[:3], change_line.line(item, room), row[4]) for row, item in zip(rows, items, strict=True)]
+        header = (*_HEADER[:3], _HEADER[3][:room], "")
+    else:
+        header = _HEADER
+    output.print_table(header, rows, f"The scenario '{scenario}' has no release{' before ' + before if before else ' yet'}.")
+    if answer.get("next"):
+        older = f"reef releases{'' if scenario == 'default' else f' -s {scenario}'} --before {output.text(answer.get('next'))}"
+        print(output.paint(f"Older ones: {older}", output.DIM))
 
 
-def change_and_reason(item: JSONObject) -> str:
-    """`+8 demonstrations · held-out .61→.68 of 80 (+9 −2, p .03)`."""
-    parts = [output.text(item.get("change"), "")]
-    evaluation = output.part(item, "evaluation")
-    before, after = evaluation.get("held_out_before"), evaluation.get("held_out_after")
-    if isinstance(before, float | int) and isinstance(after, float | int):
-        p = evaluation.get("p")
-        chance = f", p {p:.2g}" if isinstance(p, float | int) else ""
-        wins, losses, tasks = (output.text(evaluation.get(name), "0") for name in ("wins", "losses", "tasks"))
-        parts.append(f"held-out {before:.2f}→{after:.2f} of {tasks} (+{wins} −{losses}{chance})")
-    rise = evaluation.get("probe_rise")
-    if isinstance(rise, float | int):
-        parts.append(f"general text {rise:+.1%}")
-    return " · ".join(part for part in parts if part)
+def made_by(item: JSONObject) -> str:
+    """The recipe that proposed it, or what a person did."""
+    operation = output.text(item.get("operation"), "")
+    return output.text(item.get("recipe"), operation) if operation == "training" else operation
 
 
-def _state(item: JSONObject) -> str:
+def state(item: JSONObject) -> str:
+    """How a release stands, by a sign and a word each."""
+    found = "held" if item.get("pending") else output.text(item.get("state"), "")
+    words = {"rejected": "× rejected", "promoted": f"↑ promoted as {output.text(item.get('promoted_as'), 'a later one')}"}
+    shown = [words[found]] if found in words else []
+    if found == "held":
+        shown.append("○ held, aged" if item.get("aged") else "○ held")
     if item.get("current"):
-        return "● serving"
-    state = output.text(item.get("state"), "")
-    return {"held": "○ held", "rejected": "× rejected"}.get("held" if item.get("pending") else state, "")
+        shown.append("● serving")
+    if item.get("pinned"):
+        shown.append("◆ pinned")
+    if item.get("weights_collected"):
+        shown.append("weights collected")
+    return " ".join(shown)

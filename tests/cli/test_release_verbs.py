@@ -1,62 +1,87 @@
-"""`reef promote` of a candidate that has aged, and `reef pin`: what a person reads, and what a program gets."""
+"""What a person reads of releases in a terminal."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import os
+import sys
+
+import pytest
 
 from daemon.records import JSONObject
-from tests.cli.conftest import Result, StandIn
+from reef_cli import change_line
 
-S = "/reef/scenarios/default"
-SENTENCE = "r2 was evaluated against r1; r4 serves now. Its changes fit r4 and are evaluated there."
+from .conftest import StandIn
 
-
-def aged(daemon: StandIn, **run: object) -> None:
-    """`reef promote r2` starts a run that ends as `run` says."""
-    ended: JSONObject = {"run_id": "run_1", "status": "done", "release_id": None, **run}  # type: ignore[dict-item]
-    daemon.answer(f"GET {S}/releases/head", {"release_id": "r4"})
-    started: JSONObject = {"release_id": "r2", "compared_with": "r1", "head": "r4", "sentence": SENTENCE, "run": {"run_id": "run_1"}}
-    daemon.answer(f"POST {S}/promote", started, 202)
-    daemon.answer(f"GET {S}/runs/run_1/events", 'id: 1\ndata: {"type": "phase", "phase": "replay", "detail": "r2 on r4"}\n\n')
-    daemon.answer(f"GET {S}/runs/run_1", ended)
-    daemon.answer(f"GET {S}/releases/r5", {"release_id": "r5", "change": "+1 rule"})
+LIST = "GET /reef/scenarios/default/releases"
 
 
-def test_an_aged_candidate_that_is_better_serves(reef: Callable[..., Result], daemon: StandIn) -> None:
-    aged(daemon, verdict="promoted", sentence="7 wins (r2 on r4)", release_id="r5")
-    told = reef("promote", "r2")
-    assert told.code == 0
-    first, *_, last, hint = told.out.splitlines()
-    assert first == SENTENCE and last == "r5 serves in 'default' now (r4 before): +1 rule" and "reef undo" in hint
-    assert "7 wins (r2 on r4)" in told.out
-    as_json = reef("promote", "r2", "--json")
-    assert json.loads(as_json.out)["release_id"] == "r5" and SENTENCE in as_json.err
+def item(release_id: str, *texts: str, **more: object) -> JSONObject:
+    parts = [{"text": text, "weight": 9 - number} for number, text in enumerate(texts)]
+    fields: dict[str, object] = {"release_id": release_id, "operation": "training", "recipe": "ace", "recorded_at": 0, "parts": parts}
+    return fields | more  # type: ignore[return-value]
 
 
-def test_one_that_is_not_leaves_what_serves(reef: Callable[..., Result], daemon: StandIn) -> None:
-    aged(daemon, verdict="held", sentence="not enough evidence (r2 on r4)", release_id="r6")
-    told = reef("promote", "r2")
-    assert told.code == 0 and "held: not enough evidence" in told.out and "r4 serves as before" in told.out
-    aged(daemon, status="failed", verdict="", sentence="r2 cannot be evaluated again", error="x")
-    told = reef("promote", "r2")
-    assert told.code == 1 and "failed: r2 cannot be evaluated again" in told.out
+RELEASES: JSONObject = {
+    "releases": [
+        item("r5", "LoRA r16 (9.4 MB)", pending=True, aged=True, state="held"),
+        item("r4", "+8 demonstrations", "held-out 0→8 of 20", "(+8 −0, p .004)", "tokens +3 %", current=True, pinned=True),
+        item("r3", "+8 demonstrations", state="promoted", promoted_as="r4"),
+        item("r2", "LoRA", state="rejected"),
+        item("r1", "the base model, without LoRA or harness", operation="creation", recipe=None, weights_collected=True),
+    ],
+    "next": None,
+}
 
 
-def test_changes_that_do_not_fit_are_shown_line_by_line(reef: Callable[..., Result], daemon: StandIn) -> None:
-    daemon.answer(f"GET {S}/releases/head", {"release_id": "r4"})
-    message = "r2 was evaluated against r1; r4 serves now, and both changed the same:\n  AGENTS.md, line 1: r2 says “a”, r4 says “b”"
-    daemon.answer(f"POST {S}/promote", {"error": {"code": "conflict", "message": message, "hint": "Nothing has changed."}}, 409)
-    told = reef("promote", "r2")
-    assert told.code == 1 and told.err.splitlines()[1] == "  AGENTS.md, line 1: r2 says “a”, r4 says “b”"
+def terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda fallback=(80, 24): os.terminal_size((columns, 24)))
+    monkeypatch.setenv("NO_COLOR", "1")
 
 
-def test_a_pin_is_set_and_taken_off_and_doing_it_twice_is_no_error(reef: Callable[..., Result], daemon: StandIn) -> None:
-    daemon.answer(f"POST {S}/pins", {"release_id": "r4", "pinned": True, "changed": True, "pins": ["r4", "r2"]})
-    told = reef("pin", "r4")
-    assert told.out.splitlines() == ["r4 is pinned: it is kept whole.", "  Pinned in 'default': r4, r2"]
-    assert daemon.asked[-1][2] == {"release_id": "r4"}
-    daemon.answer(f"DELETE {S}/pins/r4", {"release_id": "r4", "pinned": False, "changed": False, "pins": []})
-    told = reef("pin", "r4", "--remove")
-    assert (told.code, told.out) == (0, "r4 is not pinned; nothing changed.\n")
-    assert json.loads(reef("pin", "r4", "--remove", "--json").out)["changed"] is False
+def test_the_list_says_what_changed_and_how_each_release_stands(reef, daemon: StandIn) -> None:
+    daemon.answer(LIST, RELEASES)
+    lines = reef("releases").out.splitlines()
+    assert "○ held, aged" in lines[1]
+    assert "+8 demonstrations · held-out 0→8 of 20 (+8 −0, p .004) · tokens +3 %" in lines[2]
+    assert "● serving ◆ pinned" in lines[2] and "ace" in lines[2]
+    assert "↑ promoted as r4" in lines[3] and "× rejected" in lines[4]
+    assert "creation" in lines[5] and "weights collected" in lines[5]
+    assert len(lines) == 6
+
+
+def test_a_longer_list_names_the_command_for_the_next_page(reef, daemon: StandIn) -> None:
+    daemon.answer("GET /reef/scenarios/pi/releases", {**RELEASES, "next": "r80"})
+    assert "reef releases -s pi --before r80" in reef("releases", "-s", "pi", "--before", "r99").out
+    assert "before=r99" in daemon.asked[-1][1]
+    daemon.answer(LIST, {"releases": [], "next": None})
+    assert "has no release before r1." in reef("releases", "--before", "r1").out
+
+
+def test_at_80_columns_what_matters_least_is_left_out_and_the_state_is_not(reef, daemon: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon.answer(LIST, {"releases": [RELEASES["releases"][1]], "next": None})  # type: ignore[index]
+    terminal(monkeypatch, 80)
+    line = reef("releases").out.splitlines()[1]
+    assert len(line) <= 80 and "● serving ◆ pinned" in line
+    assert "+8 demonstrations" in line and "tokens" not in line
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (None, "a · b (c) · d"),
+        (13, "a · b (c) · d"),
+        (12, "a · b (c)"),
+        (8, "a · b"),
+        (4, "a"),
+        (1, "a"),
+        (0, "…"),
+    ],
+)
+def test_a_line_is_shortened_part_by_part(width: int | None, line: str) -> None:
+    assert change_line.fit([("a", 9), ("b", 8), ("(c)", 5), ("d", 3)], width) == line
+
+
+def test_one_long_part_is_cut_and_says_so() -> None:
+    assert change_line.line({"parts": [{"text": "many words\x1b[31m here", "weight": 9}]}, 12) == "many words …"
+    assert change_line.line({"change": "as an older daemon says it"}) == "as an older daemon says it"

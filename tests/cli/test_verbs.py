@@ -9,31 +9,6 @@ import pytest
 
 from .conftest import StandIn
 
-RELEASES = {
-    "releases": [
-        {"release_id": "r3", "operation": "training", "recipe": "sft", "change": "LoRA r16 (9.4 MB)", "pending": True, "recorded_at": 0},
-        {
-            "release_id": "r2",
-            "operation": "training",
-            "recipe": "demos",
-            "change": "+8 demonstrations",
-            "current": True,
-            "recorded_at": 0,
-            "evaluation": {
-                "held_out_before": 0.0,
-                "held_out_after": 0.4,
-                "tasks": 20,
-                "wins": 8,
-                "losses": 0,
-                "p": 0.0039,
-                "probe_rise": 0.01,
-            },
-        },
-        {"release_id": "r0", "operation": "training", "state": "rejected", "change": "LoRA", "recorded_at": 0},
-        {"release_id": "r1", "operation": "creation", "change": "", "recorded_at": 0},
-    ]
-}
-
 
 def test_status_shows_what_serves_and_where_to_point_an_editor(reef, daemon: StandIn) -> None:
     daemon.answer(
@@ -61,15 +36,6 @@ def test_status_shows_what_serves_and_where_to_point_an_editor(reef, daemon: Sta
     assert "8,192 tokens · tool calls as hermes" in result.out
     assert "63 % of prompt tokens reused · 2.0 MB of 1.0 GB held · read again: evicted 2" in result.out
     assert json.loads(reef("status", "--json").out)["version"] == "0.1.0"
-
-
-def test_releases_mark_what_serves_and_what_is_held(reef, daemon: StandIn) -> None:
-    daemon.answer("GET /reef/scenarios/default/releases", RELEASES)
-    lines = reef("releases").out.splitlines()
-    assert "○ held" in lines[1]
-    assert "● serving" in lines[2]
-    assert "+8 demonstrations · held-out 0.00→0.40 of 20 (+8 −0, p 0.0039) · general text +1.0%" in lines[2]
-    assert "× rejected" in lines[3]
 
 
 @pytest.mark.parametrize(
@@ -232,38 +198,3 @@ def test_runs_are_listed_and_cancelled(reef, daemon: StandIn) -> None:
     daemon.answer(f"DELETE {path}/run_2", {})
     assert "train" in reef("runs").out
     assert "run_2 is cancelled" in reef("runs", "run_2", "--cancel").out
-
-
-def test_diff_and_show_print_every_fact(reef, daemon: StandIn) -> None:
-    lora = {"id": "abcdef0123456789", "size_bytes": 9_400_000, "rank": 16, "norms": {"2": 0.5, "10": 0.25}}
-    daemon.answer(
-        "GET /reef/scenarios/default/releases/r1/diff/head",
-        {
-            "before": "r1",
-            "after": "r2",
-            "files": [{"path": "AGENTS.md", "status": "changed", "unified": "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\x07\n"}],
-            "lora_before": None,
-            "lora_after": lora,
-            "settings": [{"name": "engine.context", "before": 4096, "after": 8192}],
-            "evaluation_after": {"held_out_after": 0.9, "p": 0.03},
-        },
-    )
-    daemon.answer("GET /reef/scenarios/default/releases/r2", {"release_id": "r2", "artifacts": [{"kind": "lora", "size_bytes": 9_400_000}]})
-    out = reef("diff", "r1", "head").out
-    for part in ("changed AGENTS.md", "  +new", "9.4 MB", "engine.context", "8192", "held out after", "0.03"):
-        assert part in out
-    assert "\x07" not in out
-    assert out.index("layer 2 ") < out.index("layer 10 ")
-    assert "9.4 MB" in reef("show", "r2").out
-    assert "Look again." in reef("show", "../r9").err
-
-
-def test_show_gives_each_task_a_line_and_leaves_the_replies_to_json(reef, daemon: StandIn) -> None:
-    task = {"task": "h1", "before": {"score": 0, "reply": "a long reply"}, "after": {"score": 1, "reply": "another"}}
-    path = "/reef/scenarios/default/releases/r2"
-    daemon.answer(f"GET {path}", {"release_id": "r2", "tasks": {"verdict": "promoted", "tasks": {"held-out": [task], "sealed": []}}})
-    out = reef("show", "r2").out
-    assert "h1: 0 → 1" in out
-    assert "a long reply" not in out
-    assert "reef show r2 -s default --json" in out
-    assert "a long reply" in reef("show", "r2", "--json").out
