@@ -4,7 +4,7 @@ Run: python -m benchmarks.gateway [--only ROW] [--rounds 5] [--seconds 2] [--jso
 
 Each client holds conversations of ten turns, and resends all of it each time, as agents do. Four processes: these clients, the upstream,
 the bare durable proxy (benchmarks/gateway_servers.py says what it does), and a daemon with `engine.kind: upstream`. The servers take turns
-within each round, and the median of the rounds' ratios counts. The proxy runs over aiohttp, as Reef does; the same over
+within each round, and the median of the rounds' ratios counts. The proxy runs over aiohttp; the same over
 httpx, as many such proxies are built, stands beside it for comparison and counts for nothing.
 Exit code 1 if a row misses what it is to reach.
 """

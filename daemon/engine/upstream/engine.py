@@ -14,12 +14,10 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 
-import aiohttp
 import orjson
-from yarl import URL
 
 from daemon.config import UpstreamConfig
 from daemon.engine.base import (
@@ -35,8 +33,10 @@ from daemon.engine.base import (
     Stats,
 )
 from daemon.engine.upstream.answers import vectors_of, window_of
-from daemon.engine.upstream.bodies import read_whole
-from daemon.engine.upstream.errors import Unreachable, foreign_errors, raise_for_status, refusal
+from daemon.engine.upstream.bodies import raise_for_status, read_whole
+from daemon.engine.upstream.client import Client
+from daemon.engine.upstream.connection import Connection
+from daemon.engine.upstream.errors import Unreachable, refusal, unreachable
 from daemon.engine.upstream.json_reading import json_or_none
 from daemon.engine.upstream.messages.request import counting_body_of
 from daemon.engine.upstream.messages.wire import COUNT_PATH, MessagesWire
@@ -67,9 +67,8 @@ class UpstreamEngine(Engine):
         self._config = config
         self._model = ModelInfo(id=config.model, context_tokens=_UNKNOWN_CONTEXT_TOKENS)
         self._wires = frozenset(config.wires)
-        self._addresses: dict[str, URL] = {}
         self._key = ""
-        self._client: aiohttp.ClientSession | None = None
+        self._client: Client | None = None
         self._stats = Stats("starting")
         self._active = 0
         self._looking: asyncio.Task[None] | None = None
@@ -100,13 +99,11 @@ class UpstreamEngine(Engine):
         if name and not os.environ.get(name):
             raise EngineError(f"The variable {name} is not set.", "Set it to the upstream's key and start again.")
         self._key = os.environ[name] if name else ""
-        self._client = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS, keepalive_timeout=_IDLE_S.get(self._config.url.partition(":")[0], 4)),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=_READ_TIMEOUT_S),
-            headers={"accept-encoding": "identity", "user-agent": "reef"},
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            trust_env=False,
+        self._client = Client(
+            self._config.url,
+            connect_timeout_s=_CONNECT_TIMEOUT_S,
+            read_timeout_s=_READ_TIMEOUT_S,
+            idle_s=_IDLE_S.get(self._config.url.partition(":")[0], 4),
         )
         try:
             await self._look(self._client)
@@ -123,7 +120,7 @@ class UpstreamEngine(Engine):
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
         if client is not None:
-            await client.close()
+            client.close()
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         if request.max_tokens is not None and request.max_tokens < 1:
@@ -134,23 +131,24 @@ class UpstreamEngine(Engine):
         wire = WIRES[forward.wire] if forward is not None else wire_for(request, self._config.wires)
         headers = {**wire.headers(self._key), **(forward.headers if forward is not None else {})}
         body = forward.body if forward is not None else _json(wire.body(request, self._config.model))
-        async with self._post(wire.path, body, headers) as response:
+        answer = await self._post(wire.path, body, headers)
+        try:
             reader = wire.reader()
             if forward is not None and not forward.stream:
-                yield await passed_whole(response, reader)
+                yield await passed_whole(answer, reader)
             else:
-                parts = translated(response, reader) if forward is None else passed(response, reader)
+                parts = translated(answer, reader) if forward is None else passed(answer, reader)
                 async with contextlib.aclosing(parts):
                     async for event in parts:
                         yield event
             yield reader.finished()
+        finally:
+            self._give_back(answer)
 
     async def embed(self, texts: tuple[str, ...]) -> Embedded:
         body = {"model": self._config.model, "input": list(texts), "encoding_format": "float"}
         headers = WIRES["completions"].headers(self._key)
-        async with self._post("embeddings", orjson.dumps(body), headers) as response:
-            answer = json_or_none(await read_whole(response))
-        return vectors_of(answer, len(texts))
+        return vectors_of(json_or_none(await self._asked("embeddings", orjson.dumps(body), headers)), len(texts))
 
     async def count(self, request: GenerateRequest) -> Counted:
         """The server's own count where it speaks the messages wire, which has a route for that; else an estimate."""
@@ -159,8 +157,7 @@ class UpstreamEngine(Engine):
             body = forward.body if forward is not None else _json(counting_body_of(request, self._config.model))
             headers = {**wire.headers(self._key), **(forward.headers if forward is not None else {})}
             with contextlib.suppress(NotFound):  # not every server of this wire has the route
-                async with self._post(COUNT_PATH, body, headers) as response:
-                    answer = json_or_none(await read_whole(response))
+                answer = json_or_none(await self._asked(COUNT_PATH, body, headers))
                 if isinstance(answer, dict) and isinstance(tokens := answer.get("input_tokens"), int):
                     return Counted(tokens)
         return await super().count(request)
@@ -185,14 +182,13 @@ class UpstreamEngine(Engine):
     async def score(self, tokens: list[int], lora: LoRA | None = None, *, priority: Priority = Priority.EVALUATION) -> list[float]:
         raise _unsupported("score a given text")
 
-    def _started(self) -> aiohttp.ClientSession:
+    def _started(self) -> Client:
         if self._client is None:
             raise EngineError("The upstream engine is not started.", "Start the daemon again.")
         return self._client
 
-    @contextlib.asynccontextmanager
-    async def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A request, and its answer, which is no refusal. Foreign errors become ours, and a server that is away is noticed.
+    async def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Connection:
+        """Send a request. Its answer, which is no refusal, is there to be read, and to be given back. A server that is away is noticed.
 
         Raises:
             ReefError: what a refusal or a failure means.
@@ -201,27 +197,37 @@ class UpstreamEngine(Engine):
         if self._active >= _MAX_CONNECTIONS:
             raise Busy("All connections to the upstream are in use.", "Try again in a moment.", retry_after_s=5)
         self._active += 1
+        answer = None
         try:
-            with foreign_errors(self._config.url):
-                sent = {"content-type": "application/json", **headers}
-                async with client.post(self._address(path), data=body, headers=sent, allow_redirects=False) as response:
-                    await raise_for_status(response)
-                    if response.headers.get("content-encoding", "identity") != "identity":
-                        raise EngineError("The upstream compressed its reply without being asked.", "Turn that off there.")
-                    yield response
-        except Unreachable as error:
-            self._is_away(error)
-            raise
-        finally:
+            answer = await client.ask("POST", path, {"content-type": "application/json", **headers}, body)
+            await raise_for_status(answer)
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise EngineError("The upstream compressed its reply without being asked.", "Turn that off there.")
+        except BaseException as error:
+            if answer is not None:
+                client.give_back(answer)
             self._active -= 1
+            if isinstance(error, Unreachable):
+                self._is_away(error)
+            raise
+        return answer
 
-    def _address(self, path: str) -> URL:
-        found = self._addresses.get(path)
-        if found is None:
-            found = self._addresses[path] = URL(f"{self._config.url.rstrip('/')}/{path}", encoded=True)
-        return found
+    def _give_back(self, answer: Connection) -> None:
+        self._active -= 1
+        if self._client is not None:
+            self._client.give_back(answer)
+        else:
+            answer.close()  # the engine was stopped meanwhile
 
-    async def _look(self, client: aiohttp.ClientSession) -> None:
+    async def _asked(self, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+        """The whole answer. Raises as `_post` does."""
+        answer = await self._post(path, body, headers)
+        try:
+            return await read_whole(answer)
+        finally:
+            self._give_back(answer)
+
+    async def _look(self, client: Client) -> None:
         """Ask for the models: the server is there, and may say how long its context is.
 
         Raises:
@@ -229,13 +235,16 @@ class UpstreamEngine(Engine):
             EngineError: it refuses the key.
         """
         try:
-            with foreign_errors(self._config.url):
-                timeout = aiohttp.ClientTimeout(total=_LOOK_TIMEOUT_S)
-                headers = WIRES[self._config.wires[0]].headers(self._key)
-                async with client.get(self._address("models"), headers=headers, timeout=timeout, allow_redirects=False) as response:
-                    data, status = await read_whole(response), response.status
+            async with asyncio.timeout(_LOOK_TIMEOUT_S):
+                answer = await client.ask("GET", "models", WIRES[self._config.wires[0]].headers(self._key))
+                try:
+                    data, status = await read_whole(answer), answer.status
+                finally:
+                    client.give_back(answer)
         except EngineError as error:
             raise Unreachable(error.message, error.hint) from error
+        except TimeoutError as error:
+            raise unreachable(self._config.url) from error
         body = json_or_none(data)
         if status in _NOT_READY:
             raise Unreachable(f"The upstream {self._config.url} is not ready: status {status}.", "Wait until it is.")
@@ -252,7 +261,7 @@ class UpstreamEngine(Engine):
         if self._client is not None and self._looking is None:
             self._looking = asyncio.create_task(self._look_until_back(self._client), name="upstream-lookout")
 
-    async def _look_until_back(self, client: aiohttp.ClientSession) -> None:
+    async def _look_until_back(self, client: Client) -> None:
         pause = _FIRST_PAUSE_S
         while True:
             await asyncio.sleep(pause)

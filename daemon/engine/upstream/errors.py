@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
 
-import aiohttp
-
-from daemon.engine.upstream.bodies import read_refusal
 from daemon.errors import BadRequest, Busy, ContextOverflow, EngineError, NotFound, ReefError, TooLarge
 from daemon.records import JSON
 
@@ -20,24 +15,19 @@ class Unreachable(EngineError):
     """There is no server at the address, or it is not ready: it may be back soon."""
 
 
-@contextlib.contextmanager
-def foreign_errors(url: str) -> Iterator[None]:
-    """Map the HTTP client's exceptions to EngineError."""
-    try:
-        yield
-    except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as error:
-        raise Unreachable(f"The upstream {url} cannot be reached.", "Check that it runs and that engine.url is right.") from error
-    except TimeoutError as error:
-        raise EngineError(f"The upstream {url} did not answer in time.", "Send the request again.") from error
-    except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, ConnectionError, ValueError) as error:
-        raise EngineError(f"The connection to the upstream {url} broke.", "Send the request again.") from error
+def unreachable(url: str) -> Unreachable:
+    """There is no connection to it."""
+    return Unreachable(f"The upstream {url} cannot be reached.", "Check that it runs and that engine.url is right.")
 
 
-async def raise_for_status(response: aiohttp.ClientResponse) -> None:
-    """Raise what a status other than 2xx means; its body is read up to a bound."""
-    if 200 <= response.status < 300:
-        return
-    raise refusal(response.status, await read_refusal(response), response.headers.get("retry-after"))
+def too_late(url: str) -> EngineError:
+    """It says nothing any more."""
+    return EngineError(f"The upstream {url} did not answer in time.", "Send the request again.")
+
+
+def broke(url: str) -> EngineError:
+    """The connection ended where it should not have, or what came is no HTTP."""
+    return EngineError(f"The connection to the upstream {url} broke.", "Send the request again.")
 
 
 def refusal(status: int, body: JSON, retry_after: str | None = None) -> ReefError:
