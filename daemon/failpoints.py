@@ -20,6 +20,17 @@ FAILPOINTS: Final = (
     "publish.logged",  # the log knows, the engine still serves the old release
 )
 
+STEP_FAILPOINTS: Final = (
+    "publish.weights-stored",  # one LFS object has its name, its folder is not synced
+    "publish.object-written",  # one git object has its name, others are missing
+    "publish.followed",  # the mirror follows the head, and a promoted candidate is held no more
+    "publish.noted",  # the log has the row; what a rollback frees is not counted as free
+    "hold.held",  # the candidate is held, the log does not know
+    "reject.traced",  # the trace of the loser stands, its weights are there still
+    "reject.cleared",  # they are gone, the log does not know
+)
+"""Within the steps of publishing, and after a candidate's."""
+
 PIN_FAILPOINTS: Final = (
     "pin.set",  # the pin is durable, the log does not know
     "pin.removed",  # the pin is gone, the log does not know

@@ -182,6 +182,7 @@ class Publisher:
         manifest = release.manifest
         try:
             await asyncio.wrap_future(self._log.published(manifest.scenario, facts_of(release), before, {"change": manifest.change}))
+            failpoint("publish.noted")
             if manifest.restores is not None:  # experience that came after the restored release is free again
                 chain = await asyncio.to_thread(self._repository.chain, manifest.scenario)
                 await asyncio.wrap_future(self._log.rebuild(manifest.scenario, [facts_of(one) for one in reversed(chain)]))

@@ -21,6 +21,7 @@ from dulwich.objects import Blob, Commit, ObjectID, ShaFile, Tree
 from dulwich.repo import Repo
 
 from daemon.errors import DataError
+from daemon.failpoints import failpoint
 from daemon.files import fsync_folder
 from daemon.harness_tree import MAX_FILE_BYTES, MAX_FILES, HarnessTree, check_tree
 from daemon.records import JSONObject
@@ -131,6 +132,7 @@ def write(objects_folder: Path, objects: Iterable[ShaFile], known: set[bytes], *
                 os.fsync(stream.fileno())
             temporary.chmod(0o444)
             os.replace(temporary, target)
+            failpoint("publish.object-written")
         finally:
             temporary.unlink(missing_ok=True)
     for folder in sorted(folders):

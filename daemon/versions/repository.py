@@ -186,6 +186,7 @@ class Repository:
                 raise self._stale(scenario, prepared.manifest.parent_release_id)
             failpoint("publish.head-moved")
             self._follow_head(scenario)
+            failpoint("publish.followed")
         return prepared.release
 
     def hold(self, prepared: Prepared) -> Release:
@@ -195,13 +196,16 @@ class Repository:
             self._require_weights(prepared)
             if not self.refs.swap(held_refs(scenario) + release_id, None, prepared.release.commit_id):
                 raise Conflict(f"Another candidate {release_id} is held already.", "Run `reef fsck`.")
+            failpoint("hold.held")
         return replace(prepared.release, state=ReleaseState.HELD)
 
     def reject(self, prepared: Prepared) -> Release:
         """Leave a trace of a candidate that lost: manifest, harness and evaluation, without weights."""
         with self._lock.held(), storing(self.path):
             trace = self._trace(prepared.release)
+            failpoint("reject.traced")
             self._remove_unused(prepared.fresh_weights)
+            failpoint("reject.cleared")
         return trace
 
     def discard(self, prepared: Prepared) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daemon.errors import DataError, StorageError
+from daemon.failpoints import failpoint
 from daemon.files import fsync_folder, sha256_file
 from daemon.versions.manifest import StoredFile
 
@@ -54,6 +55,7 @@ class WeightStore:
             for source in sources:
                 stored = self._put_one(source, folders, fresh)
                 files.append(stored)
+                failpoint("publish.weights-stored")
             for folder in sorted(folders):
                 fsync_folder(folder)
         except OSError as error:
