@@ -34,7 +34,7 @@ def _run(options: argparse.Namespace, home: Home) -> int:
     if options.verb == "serve":
         return _serve(home, options.config, options.port)
     if options.verb == "fsck":
-        return _fsck(home, json_output=options.json)
+        return _fsck(home, options)
     if options.verb == "gc":
         return _gc(home, options)
     if options.verb == "backup":
@@ -70,6 +70,9 @@ def _parser() -> argparse.ArgumentParser:
         if name == "backup":
             verb.add_argument("file", nargs="?", type=Path, help="where to, or with --check which one")
             verb.add_argument("--check", action="store_true", help="verify a backup and say what is in it")
+        if name == "fsck":
+            verb.add_argument("--repair", action="store_true", help="mend the releases, with the daemon down")
+            verb.add_argument("--from", type=Path, dest="source", help="a backup, or a clone of versions.git")
         if name == "gc":
             verb.add_argument("--dry-run", action="store_true", help="say what could go, and remove nothing")
         if name == "restore":
@@ -92,10 +95,10 @@ def _serve(home: Home, serve_file: Path | None, port: int | None) -> int:
     return 0
 
 
-def _fsck(home: Home, *, json_output: bool) -> int:
+def _fsck(home: Home, options: argparse.Namespace) -> int:
     from daemon.checks import run_fsck
 
-    return run_fsck(home, json_output=json_output)
+    return run_fsck(home, json_output=options.json, repair=options.repair, source=options.source)
 
 
 def _gc(home: Home, options: argparse.Namespace) -> int:

@@ -178,11 +178,12 @@ def read_members(path: Path) -> Iterator[Member]:
             raise DataError(f"{path} goes on after its end.", "Take another copy of it.")
 
 
-def verify(path: Path, tell: Tell, keep: Callable[[Member], Callable[[bytes], None]] | None = None) -> BackupManifest:
+def verify(path: Path, tell: Tell, keep: Callable[[Member], Callable[[bytes], None] | None] | None = None) -> BackupManifest:
     """Read the whole archive and compare every file with the manifest.
 
     Args:
         keep: called for each file; what it returns is given the file's bytes, block by block, and once more b"" at its end.
+            None: that file is only checked.
 
     Raises:
         DataError: a file is missing, altered or too much, or the format is newer.

@@ -87,6 +87,18 @@ def logged_releases(reader: Reader) -> dict[str, list[str]]:
     return logged
 
 
+def published_releases(reader: Reader) -> dict[str, list[str]]:
+    """The same of releases that were a head, and are: without the candidates that were held or rejected."""
+    published: dict[str, list[str]] = {}
+    with storage_errors():
+        rows = reader.connection().execute(
+            "SELECT scenario, after FROM operations WHERE after IS NOT NULL AND operation NOT IN ('held', 'rejected') ORDER BY id"
+        )
+        for scenario, release in rows:
+            published.setdefault(scenario, []).append(release)
+    return published
+
+
 def _problems(connection: sqlite3.Connection) -> Iterator[str]:
     for blob, address, data in connection.execute("SELECT id, hash, data FROM blobs"):
         if not _holds(address, None, data, nested=False):

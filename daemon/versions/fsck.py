@@ -74,6 +74,7 @@ class _Checker:
         self._weights: dict[str, str] = {}
         self._used: set[str] = set()
         self._chains: dict[str, list[str]] = {}
+        self._cut: set[str] = set()  # scenarios whose chain cannot be followed to its beginning
         self._commits: dict[str, list[str]] = {}  # of the chains, newest first
 
     def refs(self) -> Iterator[Problem]:
@@ -144,7 +145,7 @@ class _Checker:
                     yield Problem(Severity.NOTE, f"{scenario} {release_id}", message, "The daemon adds it at its next start.")
         for scenario, ids in logged.items():
             known = set(self._chains.get(scenario, ()))
-            for release_id in dict.fromkeys(ids):
+            for release_id in dict.fromkeys(ids if scenario not in self._cut else ()):
                 if release_id not in known and not self._is_candidate(scenario, release_id):
                     message = f"The operation log has {release_id}, which no ref reaches."
                     yield Problem(Severity.ERROR, f"{scenario} {release_id}", message, _RESTORE)
@@ -161,11 +162,14 @@ class _Checker:
         following: Release | None = None
         at: str | None = commit_id
         while at:
-            label = f"{scenario} {following.manifest.parent_release_id if following else 'head'}"
+            named = following.manifest.parent_release_id if following else ("head" if at == commit_id else at[:12])
+            label = f"{scenario} {named}"
             release, problems = self._release(label, at, ReleaseState.PUBLISHED)
             yield from problems
             if release is None:
-                break
+                self._cut.add(scenario)
+                following, at = None, self._parent(at)  # what is below can be checked all the same
+                continue
             where = f"{scenario} {release.id}"
             if release.manifest.scenario != scenario:
                 yield Problem(Severity.ERROR, where, f"{release.id} belongs to the scenario {release.manifest.scenario}.", "")
@@ -183,6 +187,12 @@ class _Checker:
                 yield Problem(Severity.ERROR, where, f"{release.id} and its manifest disagree about a parent.", _RESTORE)
             following, at = release, (release.parents[0] if release.parents else None)
         self._chains[scenario] = ids
+
+    def _parent(self, commit_id: str) -> str | None:
+        try:
+            return next((parent.decode() for parent in self._repository.reader.commit(commit_id).parents), None)
+        except ReefError:
+            return None
 
     def _release(self, where: str, commit_id: str, state: ReleaseState) -> tuple[Release | None, list[Problem]]:
         """Hash every object of the release, then compare manifest, tree and weights."""

@@ -58,6 +58,12 @@ def build(manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluat
     for stored in lora.files if lora else ():
         files[_LORA + b"/" + stored.name.encode()] = LFSPointer(stored.sha256, stored.size_bytes).to_bytes()
     root = _build_tree(files, objects)
+    objects.append(commit_of(manifest, root, parents))
+    return objects
+
+
+def commit_of(manifest: Manifest, root: ObjectID, parents: list[str]) -> Commit:
+    """The commit of a release; it follows from these."""
     commit = Commit()
     commit.tree = root
     commit.parents = [ObjectID(parent.encode()) for parent in parents]
@@ -67,8 +73,18 @@ def build(manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluat
     commit.encoding = b"UTF-8"
     first_line = " ".join(f"{manifest.release_id} {manifest.operation}: {manifest.change}".split())
     commit.message = f"{first_line}\n\n{manifest.verdict}".strip().encode() + b"\n"
-    objects.append(commit)
-    return objects
+    return commit
+
+
+def root_of(manifest: ObjectID, evaluation: ObjectID | None, harness: ObjectID | None, lora: ObjectID | None) -> Tree:
+    """The root folder of a release, from the ids of its parts."""
+    tree = Tree()
+    tree.add(MANIFEST_PATH, _FILE_MODE, manifest)
+    tree.add(b".gitattributes", _FILE_MODE, Blob.from_string(_ATTRIBUTES).id)
+    for name, mode, part in ((EVALUATION_PATH, _FILE_MODE, evaluation), (_HARNESS, _TREE_MODE, harness), (_LORA, _TREE_MODE, lora)):
+        if part is not None:
+            tree.add(name, mode, part)
+    return tree
 
 
 def _require_ours(commit: Commit, begins: str = "") -> None:
@@ -152,6 +168,7 @@ class ObjectReader:
     def forget(self) -> None:
         """Read everything anew: objects were replaced."""
         with self._lock:
+            self._repo.object_store.close()  # packs that are open
             self._trees.clear()
             self._folders.clear()
 
@@ -189,6 +206,10 @@ class ObjectReader:
 
     def raw(self, object_id: ObjectID) -> tuple[int, bytes]:
         """Type number and bytes, for checks; dulwich's own errors pass through."""
+        name = object_id.decode()
+        loose = Path(self._repo.controldir()) / "objects" / name[:2] / name[2:]
+        if loose.is_file():
+            zlib.decompress(loose.read_bytes())  # dulwich takes a file that was cut in its checksum; git does not
         with self._lock:
             return self._repo.object_store.get_raw(object_id)
 

@@ -54,7 +54,7 @@ class Repository:
         self._releases: dict[str, Release] = {}  # by commit id; commits never change
         self.weights = WeightStore(path / "lfs")
         if not only_look:
-            self._tidy()
+            self.tidy()
 
     def close(self) -> None:
         self._repo.close()
@@ -228,9 +228,13 @@ class Repository:
         with self._lock.held(), storing(self.path):
             doomed = replaced(self._repo, words)
             bury(self._repo, self.path / "objects", self.tombstones, doomed)
-            self._releases.clear()
-            self.reader.forget()
+            self.read_anew()
         return len(doomed)
+
+    def read_anew(self) -> None:
+        """Forget what was read: objects were replaced, or are back."""
+        self._releases.clear()
+        self.reader.forget()
 
     def erase_weights(self, files: Sequence[StoredFile]) -> None:
         """Remove weights that no release may serve again; a check knows them as erased."""
@@ -341,7 +345,7 @@ class Repository:
             if value == commit_id:
                 self.refs.remove(name, commit_id)
 
-    def _tidy(self) -> None:
+    def tidy(self) -> None:
         """Finish what a killed writer left: temporary weights, mirrors one step behind, held refs of promoted candidates."""
         with self._lock.held(), storing(self.path):
             self.weights.remove_temporaries()

@@ -91,6 +91,10 @@ class WeightStore:
         finally:
             temporary.unlink(missing_ok=True)
 
+    def put_back(self, stored: StoredFile, source: Path) -> bool:
+        """Store `source` in place of a missing or damaged object, if it holds its bytes. Raises as `put`."""
+        return sha256_file(source) == stored.sha256 and self.put([source]).files[0].sha256 == stored.sha256
+
     def is_whole(self, stored: StoredFile) -> bool:
         """The object is there with its size and hash."""
         path = self.path_of(stored.sha256)
