@@ -7,12 +7,14 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from daemon import __version__
 from daemon.errors import EngineError, ReefError, Unauthorized
 from reef_cli import output, running
 from reef_cli.client import Client
+from reef_cli.exporting import to_file
 from reef_cli.locations import home
 
 if TYPE_CHECKING:
@@ -43,13 +45,17 @@ class Daemon:
         self._client: Client | None = None
 
     async def get(self, path: str, query: Mapping[str, str | int | None] | None = None) -> JSONObject:
-        return await self._ask(lambda client: client.get(path, query))
+        return await self.call(lambda client: client.get(path, query))
 
-    async def post(self, path: str, body: JSONObject, scenario: str = "") -> JSONObject:
-        return await self._ask(lambda client: client.post(path, body, scenario))
+    async def post(self, path: str, body: JSONObject, scenario: str = "", *, timeout_s: float = 60.0) -> JSONObject:
+        return await self.call(lambda client: client.post(path, body, scenario, timeout_s=timeout_s))
 
     async def delete(self, path: str) -> JSONObject:
-        return await self._ask(lambda client: client.delete(path))
+        return await self.call(lambda client: client.delete(path))
+
+    async def save(self, path: str, query: Mapping[str, str | int | None], out: Path) -> JSONObject:
+        """A long answer into a file, complete or not there; the summary that ends it. Raises also `StorageError`."""
+        return await self.call(lambda client: to_file(client.lines(path, query), out))
 
     async def events(self, path: str, after: int = 0) -> AsyncIterator[JSONObject]:
         """Server-sent events as they come, each with its `cursor`, until the daemon ends the stream."""
@@ -123,15 +129,17 @@ class Daemon:
 
         await _in_thread(lambda: start(home(), []))
 
-    async def _ask(self, ask: Callable[[Client], _Answer]) -> _Answer:
-        def call() -> _Answer:
+    async def call(self, ask: Callable[[Client], _Answer]) -> _Answer:
+        """What `ask` makes of the client, in a thread."""
+
+        def answer() -> _Answer:
             try:
                 return ask(self._connected())
             except ReefError as error:
                 self._forget(error)
                 raise
 
-        return await _in_thread(call)
+        return await _in_thread(answer)
 
     def _forget(self, error: ReefError) -> None:
         """Another daemon may listen there by now, or this one elsewhere."""
