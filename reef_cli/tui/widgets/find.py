@@ -27,12 +27,12 @@ class Find(Input):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "All")]
 
-    class Changed(Message):
+    class Changed(Input.Changed):
         """What is typed now; empty: everything is to be shown."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        @property
+        def text(self) -> str:
+            return self.value.strip()
 
     class Left(Message):
         """The list is to have the focus again."""
@@ -43,10 +43,6 @@ class Find(Input):
     def open(self) -> None:
         self.add_class("-open")
         self.focus()
-
-    def watch_value(self, value: str) -> None:
-        if self.is_mounted:
-            self.post_message(self.Changed(value.strip()))
 
     def action_close(self) -> None:
         self.value = ""
