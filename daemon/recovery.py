@@ -9,14 +9,15 @@ import asyncio
 import logging
 
 from daemon.engine.base import ModelInfo
-from daemon.errors import ReefError
+from daemon.errors import DataError, ReefError, StorageError
 from daemon.evolution.publish import engine_settings, facts_of
 from daemon.experience.runs import Run, RunStatus
 from daemon.marked import kill_run
+from daemon.mending import mend
 from daemon.records import DEFAULT_SCENARIO
 from daemon.services import Services
 from daemon.serving.releases import base_facts
-from daemon.versions.manifest import Operation
+from daemon.versions.manifest import NewerManifest, Operation
 from daemon.versions.release import Draft, Release
 
 _log = logging.getLogger("reef.recovery")
@@ -32,25 +33,41 @@ async def recover(services: Services) -> None:
         _log.warning("The run %s ended with the daemon; its experience is free again", run_id)
         await asyncio.to_thread(kill_run, services.home.runs / run_id)
     archived = await asyncio.to_thread(_archived, services)
-    for name in await asyncio.to_thread(services.repository.scenarios):
+    names = await asyncio.to_thread(services.repository.scenarios)
+    known = await asyncio.to_thread(services.reader.scenarios)
+    for name in dict.fromkeys([*names, DEFAULT_SCENARIO, *known]):
         if name in archived:
             continue
         try:
-            await _recover_scenario(services, name)
+            await _start(services, name)
         except ReefError as error:
+            if isinstance(error, StorageError) and name not in names:
+                raise  # not even the first release can be written
             _log.error("The scenario %s cannot serve: %s", name, error)
             services.warnings.append(f"The scenario {name} does not serve: {error}")
-    known = await asyncio.to_thread(services.reader.scenarios)
-    repository_names = await asyncio.to_thread(services.repository.scenarios)
-    for name in dict.fromkeys([DEFAULT_SCENARIO, *known]):
-        if name not in repository_names:
-            await services.scenarios.ensure(name)
+
+
+async def _start(services: Services, name: str) -> None:
+    """Let a scenario serve. Where its releases are damaged, what another copy in the home can mend is mended first."""
+    try:
+        await _recover_scenario(services, name)
+    except NewerManifest:
+        raise
+    except DataError as error:
+        _log.warning("The releases of %s are damaged: %s", name, error)
+        for mended in await asyncio.to_thread(mend, services.home, services.repository):
+            _log.warning("Repaired: %s", mended.message)
+            services.warnings.append(f"Repaired at the start: {mended.message}")
+        await _recover_scenario(services, name)
 
 
 async def _finish_published_runs(services: Services) -> None:
     """A run whose release stands has done its work, though the daemon died before it could say so."""
     for run in await asyncio.to_thread(services.runs.list):
-        release = await asyncio.to_thread(_release_of, services, run) if run.status is RunStatus.RUNNING else None
+        try:
+            release = await asyncio.to_thread(_release_of, services, run) if run.status is RunStatus.RUNNING else None
+        except ReefError:
+            continue  # its scenario cannot serve, and says so
         if release is not None:
             verdict, _, sentence = release.manifest.verdict.partition(": ")
             finished = services.runs.finish(run.id, RunStatus.DONE, verdict=verdict, sentence=sentence, release_id=release.id)
@@ -75,6 +92,7 @@ async def _recover_scenario(services: Services, name: str) -> None:
     """Repair SQLite's view of the chain, then serve its head."""
     chain = await asyncio.to_thread(services.repository.chain, name)
     if not chain:
+        await services.scenarios.ensure(name)
         return
     await asyncio.wrap_future(services.store.create_scenario(name))
     missing = await asyncio.wrap_future(services.log.rebuild(name, [facts_of(release) for release in reversed(chain)]))

@@ -6,7 +6,7 @@ import asyncio
 
 from daemon.config import SCENARIO_NAME
 from daemon.engine.base import Engine
-from daemon.errors import BadRequest, Conflict
+from daemon.errors import BadRequest, Conflict, DataError
 from daemon.experience.operations import OperationLog, ReleaseFacts
 from daemon.experience.store import Store
 from daemon.records import JSON
@@ -40,7 +40,7 @@ class Scenarios:
 
         Raises:
             BadRequest: no scenario name.
-            StorageError: its first release cannot be written.
+            StorageError: its first release cannot be written. DataError: it had releases, and its head is lost.
         """
         if self._serving.head(name) is not None:
             return False
@@ -58,6 +58,9 @@ class Scenarios:
         head = self._repository.head(name)
         if head is not None:
             return head
+        if self._repository.has_numbered(name) and self._log.list(name, limit=1):
+            message = f"The head of {name} is missing, and the operation log names releases of it."
+            raise DataError(message, "Stop the daemon, then: reef fsck --repair, with --from BACKUP where nothing is found here.")
         model = self._engine.model
         settings: dict[str, JSON] = {"context_tokens": model.context_tokens}
         draft = Draft(scenario=name, operation=Operation.CREATION, base=base_facts(model), engine=settings, who="daemon")

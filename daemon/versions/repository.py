@@ -312,9 +312,16 @@ class Repository:
             yield release
             commit_id = release.parents[0] if release.parents and release.manifest.parent_release_id else None
 
+    def has_numbered(self, scenario: str) -> bool:
+        """Whether a release of the scenario was ever prepared here."""
+        return self._counter(scenario).exists()
+
+    def _counter(self, scenario: str) -> Path:
+        return self.path / "reef" / "numbers" / check_scenario(scenario)
+
     def _next_id(self, scenario: str, head: Release | None) -> str:
         """A number that no release, candidate or preparation of the scenario has had; a crash leaves a gap."""
-        counter = self.path / "reef" / "numbers" / scenario
+        counter = self._counter(scenario)
         counter.parent.mkdir(parents=True, exist_ok=True)
         text = counter.read_text() if counter.exists() else ""
         seen = [int(text) if text.isdigit() else 0, head.manifest.number if head else 0]
