@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -105,17 +107,17 @@ class Refs:
 
     def swap(self, name: str, old: str | None, new: str) -> bool:
         """Set `name` to `new` iff it is `old` (None: absent); durable when this returns True. Raises OSError."""
-        folders: set[Path] = self._before_write(name)
         ref, value = Ref(name.encode()), ObjectID(new.encode())
-        done = self._refs.add_if_new(ref, value) if old is None else self._refs.set_if_equals(ref, ObjectID(old.encode()), value)
-        for folder in sorted(folders):
-            fsync_folder(folder)
+        with self._writing(name) as folders:
+            done = self._refs.add_if_new(ref, value) if old is None else self._refs.set_if_equals(ref, ObjectID(old.encode()), value)
+            for folder in sorted(folders):
+                fsync_folder(folder)
         return done
 
     def point(self, name: str, new: str) -> None:
         """For mirrors, which are repaired at the next start: no fsync of the folder."""
-        self._before_write(name)
-        self._refs.set_if_equals(Ref(name.encode()), None, ObjectID(new.encode()))
+        with self._writing(name):
+            self._refs.set_if_equals(Ref(name.encode()), None, ObjectID(new.encode()))
 
     def replace(self, name: str, new: str) -> None:
         """Set `name` whatever it holds, also where that is no id; durable when it returns. Raises OSError."""
@@ -124,11 +126,12 @@ class Refs:
         self.swap(name, self.get(name), new)
 
     def remove(self, name: str, old: str) -> None:
-        self._before_write(name)
-        self._refs.remove_if_equals(Ref(name.encode()), ObjectID(old.encode()))
+        with self._writing(name):
+            self._refs.remove_if_equals(Ref(name.encode()), ObjectID(old.encode()))
 
-    def _before_write(self, name: str) -> set[Path]:
-        """Clear away the lock file of a killed writer; the folders to fsync afterwards."""
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[set[Path]]:
+        """Clear away the lock file of a killed writer, and our own where the disk refuses; the folders to fsync afterwards."""
         target = self._path / name
         folders = missing_parents(target, self._path) | {target.parent}
         lock = target.with_name(target.name + ".lock")
@@ -136,4 +139,8 @@ class Refs:
         while lock.exists() and time.monotonic() < deadline:  # a foreign git (a push) holds it for milliseconds
             time.sleep(0.02)
         lock.unlink(missing_ok=True)
-        return folders
+        try:
+            yield folders
+        except OSError:  # which is not dulwich's error for a lock that another git holds
+            lock.unlink(missing_ok=True)
+            raise

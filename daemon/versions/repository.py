@@ -162,13 +162,17 @@ class Repository:
             head = self.head(draft.scenario)
             parent = self.release(draft.scenario, draft.compared_with) if draft.compared_with is not None else head
             lora, fresh = lora_of(draft, self.weights)
-            failpoint("publish.lfs-written")
-            if not draft.change:
-                draft = replace(draft, change=change_line(parent, draft.harness, lora, draft.base, draft.engine))
-            release_id = self._next_id(draft.scenario, head)
-            manifest = manifest_of(draft, release_id, parent.id if parent else None, lora, time.time())
-            parents = [one for one in (parent.commit_id if parent else None, draft.promotes) if one]
-            release = self._commit(manifest, draft.harness, lora, git_objects.evaluation_text(draft.evaluation), parents)
+            try:
+                failpoint("publish.lfs-written")
+                if not draft.change:
+                    draft = replace(draft, change=change_line(parent, draft.harness, lora, draft.base, draft.engine))
+                release_id = self._next_id(draft.scenario, head)
+                manifest = manifest_of(draft, release_id, parent.id if parent else None, lora, time.time())
+                parents = [one for one in (parent.commit_id if parent else None, draft.promotes) if one]
+                release = self._commit(manifest, draft.harness, lora, git_objects.evaluation_text(draft.evaluation), parents)
+            except BaseException:
+                self._remove_unused(fresh)  # a full disk gets its space back
+                raise
             failpoint("publish.commit-written")
             return Prepared(draft, release, parent.commit_id if parent else None, fresh)
 

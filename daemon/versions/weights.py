@@ -59,6 +59,8 @@ class WeightStore:
             for folder in sorted(folders):
                 fsync_folder(folder)
         except OSError as error:
+            for sha256 in fresh:  # a full disk gets its space back
+                self.remove(sha256)
             raise StorageError(f"Cannot store weights in {self.folder}: {error.strerror}.", "Free disk space, then try again.") from error
         return Stored(tuple(files), tuple(fresh))
 
