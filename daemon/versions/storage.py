@@ -62,7 +62,7 @@ def _create(path: Path) -> None:
     try:
         with Repo.init_bare(str(temporary), mkdir=True, default_branch=b"default") as repo:
             config = repo.get_config()
-            config.set((b"core",), b"fsyncObjectFiles", True)
+            config.set((b"core",), b"fsync", b"all")  # for a foreign git; what Reef writes it syncs itself
             config.set((b"gc",), b"auto", b"0")  # nothing is collected behind our back
             config.set((b"receive",), b"denyNonFastForwards", True)
             config.set((b"receive",), b"denyDeletes", True)
