@@ -52,6 +52,7 @@ class EngineRoutes:
                 "last_misses": misses,
                 "learn": {"mode": services.config.learn.mode, "run_id": run.id if run is not None else None},
                 "processes": await asyncio.to_thread(_processes),
+                "memory_bytes": psutil.virtual_memory().total,
             }
         )
 

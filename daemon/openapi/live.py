@@ -21,6 +21,7 @@ LIVE = (
                     "rates": obj({"interval_s": NUMBER, "generated": array(NUMBER), "read": array(NUMBER)}),
                     "last_misses": array(OBJECT),
                     "learn": OBJECT,
+                    "memory_bytes": INTEGER,
                     "processes": array(obj({"what": TEXT, "pid": INTEGER, "rss_bytes": INTEGER})),
                 }
             )

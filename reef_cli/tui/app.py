@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Footer
 from textual.worker import WorkerFailed
 
-from daemon.errors import ReefError
+from daemon.errors import EngineError, ReefError
 from daemon.failure import BUG, log_bug
 from reef_cli import output
 from reef_cli.locations import home
@@ -73,6 +73,7 @@ class ReefApp(Shell):
         """What it went on after."""
         self._status: JSONObject = {}
         self._lost: ReefError | None = None
+        self._connected = False
         self._changed: set[str] = set()
         self._look = asyncio.Event()
 
@@ -99,7 +100,7 @@ class ReefApp(Shell):
 
     async def _take(self, change: Change) -> None:
         if change.kind in ("lost", "found"):
-            self._lost = change.why
+            self._lost, self._connected = change.why, change.why is None
             can_start = change.why is not None and not await self.daemon.is_there() and await self.daemon.is_set_up()
             self.query_one(Banner).say(change.why, can_start)
             self.query_one("#panes").set_class(change.why is not None, "-lost")
@@ -122,7 +123,7 @@ class ReefApp(Shell):
             await self._look.wait()
             self._look.clear()
             kinds, self._changed = frozenset(self._changed), set()
-            if self._lost is None:
+            if self._connected:
                 await self._refresh(kinds)
             await asyncio.sleep(_PAUSE_S)
 
@@ -158,7 +159,7 @@ class ReefApp(Shell):
         pane = switcher.query_one(f"#{name}", Pane)
         self._focus_in(pane)
         try:
-            if self._lost is None:
+            if self._connected:
                 await (pane.refresh_from(pane.kinds) if pane.scenario == self.scenario else pane.show_scenario(self.scenario))
                 if key:
                     await pane.open(key)
@@ -243,6 +244,8 @@ class ReefApp(Shell):
 
     def tell(self, error: BaseException) -> None:
         """Show what failed, and go on: a sentence for what the user can mend, a log for a bug."""
+        if isinstance(error, EngineError) and not self._connected:
+            return  # the banner says it
         if isinstance(error, ReefError):
             self.notify(output.printable(f"{error.message} {error.hint}"), severity="error", markup=False)
         elif isinstance(error, Exception):

@@ -37,10 +37,11 @@ class Help(Dialog[None]):
     DEFAULT_CSS = """
     Help > .box {
         width: 76;
+        padding: 0 2;
     }
     Help VerticalScroll {
         height: auto;
-        max-height: 18;
+        max-height: 70vh;
         scrollbar-size-vertical: 1;
     }
     """

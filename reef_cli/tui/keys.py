@@ -10,6 +10,8 @@ from textual.screen import Screen
 from reef_cli.tui.help import Key
 
 _OURS = "reef_cli."
+_TEXTUALS = frozenset({"ctrl+q", "ctrl+p"})
+"""Its own keys, of which ours has another, or which the help screen names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ def named_keys(screen: Screen[object]) -> list[NamedKey]:
     found: dict[tuple[DOMNode, str], NamedKey] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
-        if active.enabled and binding.description and (binding.show or binding.tooltip) and type(active.node).__module__.startswith(_OURS):
+        named = binding.description and binding.key not in _TEXTUALS and (binding.show or binding.tooltip)
+        if active.enabled and named and type(active.node).__module__.startswith(_OURS):
             key = Key(screen.app.get_key_display(binding), binding.description, binding.tooltip)
             found.setdefault((active.node, binding.action), NamedKey(key, binding.action, active.node))
     return list(found.values())

@@ -108,12 +108,12 @@ class TabBar(Horizontal):
 
 class _TabName(Steady):
     def __init__(self, number: int, title: str) -> None:
-        self._name = title.lower()
-        super().__init__(f"{number} {title}", id=f"tab-{self._name}")
+        self._tab = title.lower()
+        super().__init__(f"{number} {title}", id=f"tab-{self._tab}")
 
     async def on_click(self, event: Click) -> None:
         event.stop()
-        await self.app.run_action(f"show({self._name!r})")
+        await self.app.run_action(f"show({self._tab!r})")
 
 
 class Banner(Steady):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 from urllib.parse import urlencode
 
 from daemon.errors import EngineError, NotFound, ReefError
@@ -26,7 +27,7 @@ class FakeDaemon(Daemon):
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
         super().__init__()
-        self.answers: dict[str, Answer] = {"/reef/status": status(), "/reef/engine": {}, **(answers or {})}
+        self.answers: dict[str, Answer] = {"/reef/status": status(), "/reef/engine": engine(), **nothing_yet(), **(answers or {})}
         self.asked: list[tuple[str, str, JSONObject]] = []
         """Every call: method, path, query or body."""
         self.streams: dict[str, list[JSONObject]] = {}
@@ -67,8 +68,14 @@ class FakeDaemon(Daemon):
     async def get(self, path: str, query: Mapping[str, str | int | None] | None = None) -> JSONObject:
         return await self._answer("GET", path, {name: value for name, value in (query or {}).items() if value not in (None, "")})
 
-    async def post(self, path: str, body: JSONObject, scenario: str = "") -> JSONObject:
+    async def post(self, path: str, body: JSONObject, scenario: str = "", *, timeout_s: float = 60.0) -> JSONObject:
         return await self._answer("POST", path, body)
+
+    async def save(self, path: str, query: Mapping[str, str | int | None], out: Path) -> JSONObject:
+        """Writes the answer's `text`; the rest is the summary."""
+        answer = await self.get(path, query)
+        out.write_text(str(answer.get("text", "")), encoding="utf-8")
+        return {name: value for name, value in answer.items() if name != "text"}
 
     async def delete(self, path: str) -> JSONObject:
         return await self._answer("DELETE", path, {})
@@ -118,6 +125,12 @@ class FakeDaemon(Daemon):
         if isinstance(answer, ReefError):
             raise answer
         return answer(content) if callable(answer) else answer
+
+
+def nothing_yet() -> dict[str, Answer]:
+    """What the lists of scenarios without experience answer."""
+    lists = ("releases", "sessions", "runs")
+    return {f"/reef/scenarios/{name}/{kind}": {kind: [], "next": None} for name in ("default", "pi") for kind in lists}
 
 
 def status(scenarios: list[JSON] | None = None, **more: JSON) -> JSONObject:
@@ -175,5 +188,40 @@ def engine_facts(**more: JSON) -> JSONObject:
         "loras": ["lora-9f2c"],
         "restarts": 0,
         "cache": {"read_tokens": 41_000, "reused_tokens": 159_000, "reused_share": 0.795, "held_bytes": 0, "limit_bytes": 0, "misses": {}},
+        **more,
+    }
+
+
+def engine(**more: JSON) -> JSONObject:
+    """An answer of `/reef/engine`: two replies under way."""
+    wave = [0, 0, 4, 18, 37, 42, 44, 41, 12, 0, 0, 0, 9, 31, 48, 52, 50, 47, 51, 46, 33, 6, 0, 0, 21, 44, 49, 47, 52, 50, 48, 42]
+    misses = {"evicted": 2, "history rewritten": 5}
+    cache = {
+        "read_tokens": 41_200,
+        "reused_tokens": 159_800,
+        "reused_share": 0.795,
+        "held_bytes": 214_000_000,
+        "limit_bytes": 1_000_000_000,
+    }
+    return {
+        "engine": engine_facts(active=2, queued=1, cache={**cache, "misses": misses}),
+        "uptime_s": 10_800.0,
+        "in_flight": 3,
+        "streams": [
+            {"scenario": "default", "session": "ses_9fb2c410", "release_id": "r14", "requests": 1},
+            {"scenario": "pi", "session": "ses_77aa01", "release_id": "r3", "requests": 2},
+        ],
+        "rates": {"interval_s": 1.0, "generated": [float(value) for value in wave], "read": [float(7 * value % 190) for value in wave]},
+        "last_misses": [
+            {"at": NOW - 40, "scenario": "default", "session": "ses_9fb2c410", "reason": "history rewritten", "read_tokens": 3120},
+            {"at": NOW - 900, "scenario": "pi", "session": "ses_77aa01", "reason": "evicted", "read_tokens": 6044},
+        ],
+        "learn": {"mode": "auto", "run_id": None},
+        "processes": [
+            {"what": "daemon", "pid": 4242, "rss_bytes": 148_000_000},
+            {"what": "engine", "pid": 4243, "rss_bytes": 612_000_000},
+            {"what": "trainer", "pid": 4250, "rss_bytes": 2_310_000_000},
+        ],
+        "memory_bytes": 16_600_000_000,
         **more,
     }

@@ -45,7 +45,17 @@ def change_bar(before: float, after: float, width: int) -> Content:
 
 def sparkline(values: Sequence[float], width: int, highest: float = 0.0, style: str = "$text-primary") -> Content:
     """The last `width` values as columns, the newest at the right; `highest` is the least value that fills a column."""
+    return area(values, width, 1, highest, style)[0]
+
+
+def area(values: Sequence[float], width: int, height: int, highest: float = 0.0, style: str = "$text-primary") -> list[Content]:
+    """The same, `height` lines high, the top line first. What is not measured yet is a dotted line."""
     shown = list(values)[-width:]
     top = max(highest, max(shown, default=0.0))
-    columns = "".join(_HEIGHTS[0 if value <= 0 or top <= 0 else max(1, round(value / top * 8))] for value in shown)
-    return Content.assemble(("·" * (width - len(columns)), "$text-disabled"), (columns, style))
+    eighths = [0 if value <= 0 or top <= 0 else max(1, round(value / top * height * 8)) for value in shown]
+    lines = []
+    for row in reversed(range(height)):
+        columns = "".join(_HEIGHTS[max(0, min(8, eighth - 8 * row))] for eighth in eighths)
+        rest = width - len(columns)
+        lines.append(Content.assemble(((" " if row else "·") * rest, "$text-disabled"), (columns, style)))
+    return lines

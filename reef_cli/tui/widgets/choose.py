@@ -34,6 +34,9 @@ class Choose(Dialog[str]):
         background: $surface;
         scrollbar-size-vertical: 1;
     }
+    Choose OptionList:focus {
+        background-tint: $foreground 0%;
+    }
     """
 
     def __init__(self, title: str, choices: Sequence[Choice], *, current: str = "", yes: str = "Choose") -> None:
