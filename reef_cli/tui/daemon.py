@@ -59,7 +59,8 @@ class Daemon:
 
     async def events(self, path: str, after: int = 0) -> AsyncIterator[JSONObject]:
         """Server-sent events as they come, each with its `cursor`, until the daemon ends the stream."""
-        loop, queue = asyncio.get_running_loop(), asyncio.Queue[JSONObject | ReefError | None]()
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[JSONObject | ReefError | None] = asyncio.Queue()
         client = await _in_thread(self._connected)
         stopped = threading.Event()
 
@@ -69,9 +70,7 @@ class Daemon:
 
         def read() -> None:
             try:
-                for event in client.events(path, after):
-                    if stopped.is_set():
-                        return
+                for event in client.events(path, after, stopped.is_set):
                     put(event)
                 put(None)
             except ReefError as error:
@@ -89,22 +88,22 @@ class Daemon:
 
     async def changes(self) -> AsyncIterator[Change]:
         """What changes in the daemon, without end: it is looked for again while it is not there."""
-        pause, told = _FIRST_PAUSE_S, False
+        pause, told = _FIRST_PAUSE_S, ""
         while True:
             why: ReefError = EngineError("The daemon ended.", "Start it again: reef up")
             try:
                 async for event in self.events(EVENTS):
                     kind, scenario = output.text(event.get("type"), ""), output.text(event.get("scenario"), "")
                     if kind == "hello":
-                        pause, told = _FIRST_PAUSE_S, False
+                        pause, told = _FIRST_PAUSE_S, ""
                         yield Change("found")
                     elif kind:
                         yield Change(kind, scenario)
             except ReefError as error:
                 why = error
             self._client = None
-            if not told:
-                told = True
+            if told != why.message:
+                told = why.message
                 yield Change("lost", why=why)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
