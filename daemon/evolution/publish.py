@@ -17,7 +17,7 @@ from daemon.errors import Conflict, EngineError, ReefError
 from daemon.experience.operations import OperationLog, ReleaseFacts
 from daemon.failpoints import failpoint
 from daemon.records import JSON, Sampling
-from daemon.serving.releases import RepositoryReleases
+from daemon.serving.releases import RepositoryReleases, base_facts
 from daemon.serving.serving import Serving
 from daemon.serving.snapshot import Snapshot
 from daemon.versions import operations, pins
@@ -129,6 +129,7 @@ class Publisher:
         head = await asyncio.to_thread(self._repository.head, draft.scenario)
         stands = head.id if head is not None else None
         if stands != expected_head:
+            await self._follow(draft.scenario)
             hint = "Look at `reef releases` and ask again with the head that stands."
             raise Conflict(
                 f"{stands or 'Nothing'} is the head of {draft.scenario} now; you saw {expected_head}.", hint, param="expected_head"
@@ -144,14 +145,31 @@ class Publisher:
                 await self._smoke(snapshot)
                 failpoint("publish.smoke-loaded")
                 release = await asyncio.to_thread(self._repository.advance, prepared, expected_head)
-            except BaseException:
+            except BaseException as error:
                 await self._discard(prepared)
+                if isinstance(error, Conflict):
+                    await self._follow(draft.scenario)
                 raise
             await self.note_published(release, stands)
             failpoint("publish.logged")
             await self._install(snapshot)
         _log.info("%s: %s serves (%s)", draft.scenario, release.id, release.manifest.change)
         return release
+
+    async def _follow(self, scenario: str) -> None:
+        """Where another process has moved the head, it serves and the log knows it; what fails here is done at the next start."""
+        head = await asyncio.to_thread(self._repository.head, scenario)
+        serving = self._serving.head(scenario)
+        if head is None or serving is None or serving.release_id == head.id:
+            return
+        if not head.manifest.base.same_weights(base_facts(self._engine.model)):
+            return
+        try:
+            chain = await asyncio.to_thread(self._repository.chain, scenario)
+            await asyncio.wrap_future(self._log.rebuild(scenario, [facts_of(one) for one in reversed(chain)]))
+            await self._install(await self._releases.of(head))
+        except ReefError as error:
+            _log.error("%s was published by another process and cannot serve: %s", head.id, error)
 
     @asynccontextmanager
     async def _loaded(self, snapshot: Snapshot) -> AsyncIterator[None]:

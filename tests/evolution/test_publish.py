@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from daemon.errors import Conflict, DataError, EngineError, NotFound, StorageError
+from daemon.serving.snapshot import Snapshot
 from daemon.versions.manifest import Operation
+from daemon.versions.repository import Repository
 from tests.evolution.parts import parts
 from tests.versions.parts import lora_folder
 
@@ -156,3 +158,26 @@ async def test_a_request_in_flight_keeps_its_release_across_a_publication(tmp_pa
         assert other.snapshot.release_id == "r2"
         again.release()
         other.release()
+
+
+async def test_where_another_process_was_faster_its_release_serves_and_the_loser_is_told(tmp_path: Path) -> None:
+    async with parts(tmp_path / "home") as bench:
+        other = Repository(bench.home.versions)
+        foreign = await asyncio.to_thread(other.publish, bench.draft("theirs"), "r1")
+        with pytest.raises(Conflict, match="r2 is the head of default now; you saw r1"):
+            await bench.publisher.publish(bench.draft("ours"), "r1")
+        assert (bench.head, bench.served) == (foreign.id, foreign.id)
+        assert [row.after for row in bench.log.list("default")] == ["r2", "r1"] and bench.runs.consumed("default") == {"rec_a"}
+        smoke = bench.publisher._smoke
+
+        async def overtaken(snapshot: Snapshot) -> None:
+            await smoke(snapshot)
+            await asyncio.to_thread(other.publish, bench.draft("theirs again"), "r2")
+
+        bench.publisher._smoke = overtaken  # type: ignore[method-assign]
+        with pytest.raises(Conflict, match="is the head of default now; you saw r2"):
+            await bench.publisher.rollback("default", "r1", "r2", "owner")
+        assert bench.head == bench.served != "r2"
+        head = bench.serving.head("default")
+        assert head is not None and head.hints.system_prefix == "theirs again"
+        other.close()
