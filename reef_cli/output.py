@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 GREEN, RED, YELLOW, DIM, BOLD = "32", "31", "33", "2", "1"
 
 
+def coloured() -> bool:
+    """Where a person looks on; not in a pipe, and not with NO_COLOR."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
 def paint(text: str, code: str) -> str:
-    """Coloured where a person looks on; plain in a pipe and with NO_COLOR."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return text
-    return f"\x1b[{code}m{text}\x1b[0m"
+    """In colour where that can be seen, else as it is."""
+    return f"\x1b[{code}m{text}\x1b[0m" if coloured() else text
 
 
 def print_json(value: JSON) -> None:

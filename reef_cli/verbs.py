@@ -55,6 +55,8 @@ VERBS = (
     Verb("releases", RELEASES, "List the releases, newest first, with what changed in each."),
     Verb("show", RELEASES, "Show one release: what it holds, where it comes from, how it was judged."),
     Verb("diff", RELEASES, "Compare two releases: files, LoRA, settings, evaluation."),
+    Verb("why", RELEASES, "Find the release and the sessions behind a line of what serves, or behind the LoRA."),
+    Verb("explain", RELEASES, "Write one file about a release, to show to others."),
     Verb("promote", RELEASES, "Let a held release serve."),
     Verb("rollback", RELEASES, "Serve an earlier release again."),
     Verb("undo", RELEASES, "Revert the last operation."),

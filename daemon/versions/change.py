@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +14,10 @@ from daemon.serving_hints import ServingHints
 from daemon.versions.manifest import BaseModelFacts
 from daemon.versions.release import LORA_GGUF, LoRAFiles, Release
 
-_RULE = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S")
+_MARK = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
+_RULE = re.compile(_MARK.pattern + r"\S")
+_SAME_RULE = 0.6  # likeness from which a rule is the other one reworded
+_COMPARED_RULES, _LONGEST_RULE = 40, 400
 _KINDS = {"skills": "skill", "prompts": "prompt", "commands": "command", "extensions": "extension"}
 
 
@@ -94,7 +98,22 @@ def _rules(before: HarnessTree, after: HarnessTree) -> str:
         return ""
     was = Counter(line.strip() for line in old.splitlines() if _RULE.match(line))
     now = Counter(line.strip() for line in new.splitlines() if _RULE.match(line))
-    return _count((now - was).total(), (was - now).total(), "rule") or "rules edited"
+    added, removed = list((now - was).elements()), list((was - now).elements())
+    edited = _edited(removed, added)
+    part = _count(len(added) - edited, len(removed) - edited, "rule")
+    if edited:
+        part = f"{part} {edited} rule{'s' if edited > 1 else ''} edited".strip()
+    return part or "rules edited"
+
+
+def _edited(removed: list[str], added: list[str]) -> int:
+    """How many of the removed rules stand, in other words, among the added ones."""
+    left, gone = ([_MARK.sub("", rule)[:_LONGEST_RULE] for rule in rules[:_COMPARED_RULES]] for rules in (added, removed))
+    for rule in gone:
+        likeness = [difflib.SequenceMatcher(None, rule, other, autojunk=False).ratio() for other in left]
+        if likeness and max(likeness) >= _SAME_RULE:
+            del left[likeness.index(max(likeness))]
+    return min(len(added), _COMPARED_RULES) - len(left)
 
 
 def _entries(before: HarnessTree, after: HarnessTree) -> list[str]:

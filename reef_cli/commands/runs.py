@@ -9,9 +9,9 @@ import typer
 from daemon.errors import BadRequest
 from reef_cli import output
 from reef_cli.client import Client, scenario_path
-from reef_cli.commands.show import outline
 from reef_cli.following import verdict
 from reef_cli.options import AsJSON, Limit, Scenario
+from reef_cli.outline import outline
 
 
 def runs(

@@ -112,7 +112,7 @@ async def test_two_releases_are_compared_word_by_word_and_task_by_task(tmp_path:
         lines = together["files"][0]["hunks"][0]["lines"]
         assert [line["kind"] for line in lines] == ["removed", "added"]
         assert lines[1]["segments"] == [["- Be ", False], ["very ", True], ["brief.", False]]
-        assert together["tasks_compared"] == "together" and together["line"] == "+1 rule −1 rule"
+        assert together["tasks_compared"] == "together" and together["line"] == "1 rule edited"
         assert [(one["task"], one["outcome"]) for one in together["tasks"]["held-out"]] == [("a", "loss"), ("b", "tie"), ("d", "win")]
         assert together["tally"]["held-out"] == {"wins": 1, "losses": 1, "ties": 1}
         first = together["tasks"]["held-out"][0]

@@ -26,6 +26,7 @@ def demonstrations(count: int, **more: str) -> HarnessTree:
     [
         (tree(), tree(), "no change"),
         (tree(rules="- a\n- b\n"), tree(rules="- b\n- c\n- d\n"), "+2 rules −1 rule"),
+        (tree(rules="- Be brief.\n- x\n"), tree(rules="- Be very brief.\n- y\n"), "+1 rule −1 rule 1 rule edited"),
         (tree(rules="# A\n- a\n"), tree(rules="# B\n- a\n"), "rules edited"),
         (tree(x="1", y="1"), tree(y="2", z="1"), "+1 skill −1 skill 1 skill edited"),
         (tree(), demonstrations(8), "+8 demonstrations"),
