@@ -8,7 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from daemon.records import JSONObject
 
 _TIMEOUT_S = 60.0
+_SILENT_S = 20.0  # a stream that lives says at least so often that it does
 _ERRORS: Mapping[int, type[ReefError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -61,16 +62,21 @@ class Client:
     def delete(self, path: str) -> JSONObject:
         return self._ask("DELETE", path)
 
-    def events(self, path: str, after: int = 0) -> Iterator[JSONObject]:
+    def events(self, path: str, after: int = 0, unless: Callable[[], bool] = lambda: False) -> Iterator[JSONObject]:
         """Server-sent events, each with its `cursor`, until the daemon ends the stream.
 
+        Args:
+            unless: asked at each line, of which a silent stream brings one every few seconds: True ends it here.
+
         Raises:
-            EngineError: the connection broke; ask again with `after` = the last cursor seen.
+            EngineError: the connection broke, or the daemon hangs; ask again with `after` = the last cursor seen.
         """
-        connection, response = self._send("GET", f"{path}?after={after}", None, {"last-event-id": str(after)}, None)
+        connection, response = self._send("GET", f"{path}?after={after}", None, {"last-event-id": str(after)}, _SILENT_S)
         try:
             cursor, data = after, list[str]()
             for raw in response:
+                if unless():
+                    return
                 line = raw.decode("utf-8", "replace").rstrip("\r\n")
                 if line.startswith("id:"):
                     cursor = int(line[3:].strip() or cursor)

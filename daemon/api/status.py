@@ -87,6 +87,7 @@ class StatusRoutes:
                     "published_at": release.manifest.created_at if release is not None else None,
                     "held": [held.id for held in services.repository.held(name)],
                     "sessions": counts.sessions,
+                    "sessions_under_way": services.serving.sessions_under_way(name),
                     "records": counts.inferences,
                     "reports": counts.reports,
                     "last_sequence": counts.last_sequence,

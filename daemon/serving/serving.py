@@ -162,6 +162,11 @@ class Serving:
             return head
         return await self._releases.snapshot(scenario, name)
 
+    def sessions_under_way(self, scenario: str) -> int:
+        """How many sessions keep their release until they are idle."""
+        limit = time.monotonic() - self.idle_s
+        return sum(1 for (name, _), pin in list(self._pins.items()) if name == scenario and (pin.in_flight or pin.used_at >= limit))
+
     def sessions_in_flight(self) -> list[InFlight]:
         """What is being answered now, by session; requests that belong to none, by scenario and release."""
         found = [

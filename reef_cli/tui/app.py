@@ -53,7 +53,7 @@ class ReefApp(Shell):
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(number), f"show({pane.title.lower()!r})", pane.title, show=False) for number, pane in enumerate(PANES, 1)),
-        Binding("s", "switch_scenario", "Scenario", tooltip="Look at another scenario"),
+        Binding("s", "switch_scenario", "Scenario", show=False, tooltip="Look at another scenario"),
         Binding("t", "turn_theme", "Light or dark", show=False, tooltip="The choice is remembered"),
         Binding("u", "start_daemon", "Start the daemon", show=False, tooltip="While none answers: as `reef up`"),
         Binding("question_mark", "help", "Help", key_display="?", tooltip="The keys of this tab"),
@@ -76,6 +76,7 @@ class ReefApp(Shell):
         self._connected = False
         self._changed: set[str] = set()
         self._look = asyncio.Event()
+        self._bringing = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
         yield TopLine()
@@ -134,9 +135,14 @@ class ReefApp(Shell):
                 self._status = await self.daemon.get("/reef/status")
                 self._show_top()
             if pane is not None and kinds & pane.kinds:
-                await pane.refresh_from(kinds & pane.kinds)
+                await self._bring(pane, kinds & pane.kinds)
         except Exception as error:  # noqa: BLE001 -- around one look: the next may do
             self.tell(error)
+
+    async def _bring(self, pane: Pane, kinds: frozenset[str]) -> None:
+        """What changed, of the scenario that is shown; one at a time, so that an older answer never comes last."""
+        async with self._bringing:
+            await (pane.refresh_from(kinds) if pane.scenario == self.scenario else pane.show_scenario(self.scenario))
 
     def _show_top(self) -> None:
         self.query_one(TopLine).show(self.scenario, self._status, self._lost is not None)
@@ -160,7 +166,7 @@ class ReefApp(Shell):
         self._focus_in(pane)
         try:
             if self._connected:
-                await (pane.refresh_from(pane.kinds) if pane.scenario == self.scenario else pane.show_scenario(self.scenario))
+                await self._bring(pane, pane.kinds)
                 if key:
                     await pane.open(key)
         except ReefError as error:
@@ -169,7 +175,7 @@ class ReefApp(Shell):
     def _focus_in(self, pane: Pane) -> None:
         focused = self.screen.focused
         if focused is None or pane not in focused.ancestors:
-            first = next((widget for widget in pane.query("*") if widget.focusable), None)
+            first = next((widget for widget in self.screen.focus_chain if pane in widget.ancestors), None)
             self.screen.set_focus(first, scroll_visible=False)
 
     @work
@@ -194,9 +200,8 @@ class ReefApp(Shell):
         if chosen is not None and chosen != self.scenario:
             self.scenario = chosen
             self._show_top()
-            pane = self.pane
-            if pane is not None:
-                await pane.show_scenario(chosen)
+            if (pane := self.pane) is not None and self._connected:
+                await self._bring(pane, pane.kinds)
 
     def action_turn_theme(self) -> None:
         self.theme = LIGHT if self.theme == DARK else DARK

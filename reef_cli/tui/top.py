@@ -149,7 +149,7 @@ def _serves(mine: JSONObject | None, asked: bool) -> Content:
         parts.append((" + LoRA", "$text-muted"))
     held = mine.get("held")
     if isinstance(held, list) and held:
-        parts.append((f"   ◆ {len(held)} held", "$text-warning"))
+        parts.append((f"   ○ {len(held)} held", "$text-warning"))
     return Content.assemble(*parts)
 
 

@@ -20,7 +20,7 @@ from tests.tui.looking import SMALL, Snapshots, opened, screen_text, settled, un
 async def test_the_top_line_names_the_scenario_what_serves_and_what_waits() -> None:
     daemon = FakeDaemon()
     async with opened(daemon, "engine") as pilot:
-        assert "reef  default ▾   ● r14 + LoRA   ◆ 1 held" in await until(pilot, "1 held")
+        assert "reef  default ▾   ● r14 + LoRA   ○ 1 held" in await until(pilot, "1 held")
         run: JSONObject = {"run_id": "run_1", "recipe": "recipes.sft.recipe:SFTRecipe", "phase": "evaluate"}
         daemon.answers["/reef/status"] = status([scenario(release_id="r15", held=[], run=run)])
         daemon.tell("head")
