@@ -8,18 +8,20 @@ from dataclasses import replace
 from daemon.config import Config, merge_section
 from daemon.config_edit import write_setting
 from daemon.errors import Conflict
+from daemon.records import JSONObject
 from daemon.services import Services
 
 
-async def set_mode(services: Services, scenario: str, mode: str) -> None:
-    """`auto`, `manual` or `off` for this scenario from now on.
+async def set_mode(services: Services, scenario: str, mode: str, who: str) -> None:
+    """`auto`, `manual` or `off` for this scenario from now on; the operation log says who asked.
 
     Raises:
         Conflict: another source of settings says it, and goes before the home's file.
         ConfigError, StorageError: the file cannot be changed, and is as it was.
     """
     config, loaded = services.config, services.loaded
-    if config.for_scenario(scenario).learn.mode == mode:
+    before = config.for_scenario(scenario).learn.mode
+    if before == mode:
         return
     keys = ("scenarios", scenario, "learn", "mode")
     place = loaded.where.get(keys) or loaded.where.get(keys[:3]) or ""
@@ -32,3 +34,7 @@ async def set_mode(services: Services, scenario: str, mode: str) -> None:
     services.loaded = replace(loaded, config=new)  # the file is watched too, but whoever asked need not wait for that
     services.runner.configure(new, services.base_url, loaded.search_paths)
     services.reconfigured.set()
+    head = services.serving.head(scenario)
+    stands = head.release_id if head is not None else None
+    detail: JSONObject = {"setting": "learn.mode", "before": before, "after": mode}
+    await asyncio.wrap_future(services.log.append(scenario, "settings", stands, stands, who, detail))

@@ -68,7 +68,7 @@ class ScenarioRoutes:
 
     async def update(self, request: Request) -> Response:
         """How it learns from now on. A daemon serves one model: a scenario can only name that one. Answers as `contract` does."""
-        require_owner(request, "Changing how a scenario learns")
+        who = require_owner(request, "Changing how a scenario learns")
         name = scenario_in_path(request, self._services)
         body = await read_json(request)
         mode = text(body, "mode")
@@ -76,7 +76,7 @@ class ScenarioRoutes:
         if mode is not None and mode not in get_args(LearnMode):
             raise bad("mode", " or ".join(get_args(LearnMode)), mode)
         if mode is not None:
-            await set_mode(self._services, name, mode)
+            await set_mode(self._services, name, mode, who)
         return json_response(await self._contract(name))
 
     def _check_model(self, model: str | None) -> None:

@@ -138,7 +138,8 @@ class OperationLog:
         def write(connection: sqlite3.Connection) -> int:
             connection.execute("DELETE FROM consumption WHERE scenario = ?", (scenario,))
             connection.execute("DELETE FROM lora_history WHERE scenario = ?", (scenario,))
-            known = {row[0] for row in connection.execute("SELECT after FROM operations WHERE scenario = ?", (scenario,))}
+            moves = "SELECT after FROM operations WHERE scenario = ? AND before IS NOT after"  # a pin or a setting leaves the head
+            known = {row[0] for row in connection.execute(moves, (scenario,))}
             missing = 0
             previous: str | None = None
             for release in releases:

@@ -20,6 +20,7 @@ _HEADER = ("release", "made", "by", "what changed, and what the evaluation showe
 def releases(
     limit: Limit = 20,
     before: Annotated[str, typer.Option("--before", metavar="RELEASE", help="Only older ones, for the next page.")] = "",
+    log: Annotated[bool, typer.Option("--log", help="Show the operations instead: who did what, and the heads before and after.")] = False,
     scenario: Scenario = "default",
     as_json: AsJSON = False,
 ) -> None:
@@ -33,7 +34,13 @@ def releases(
       reef releases
       reef releases -s pi -n 5 --json
       reef releases --before r80
+      reef releases --log
     """
+    if log:
+        from reef_cli.operation_log import show
+
+        show(Client(), scenario, limit, before, as_json)
+        return
     answer = Client().get(scenario_path(scenario, "releases"), {"limit": limit, "before": before})
     if as_json:
         output.print_json(answer)

@@ -29,6 +29,9 @@ async def test_a_scenario_that_is_told_not_to_learn_refuses_runs_and_the_file_sa
         assert (await daemon.client.get("/reef/scenarios/pi/contract")).json()["mode"] == "off"
         assert daemon.services.config.for_scenario("default").learn.mode == "manual"
         assert "# mine" in home.config.read_text()
+        [row, *_] = (await daemon.client.get("/reef/scenarios/pi/commits")).json()["commits"]
+        assert (row["operation"], row["who"], row["before"], row["after"]) == ("settings", "owner", "r1", "r1")
+        assert row["detail"] == {"setting": "learn.mode", "before": "manual", "after": "off"}
     assert load(home, None, {}, {}).config.for_scenario("pi").learn.mode == "off"
 
 
