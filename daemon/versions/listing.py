@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from daemon.versions.kept import WeightState, weight_state
 from daemon.versions.pins import pinned
 from daemon.versions.release import Release, ReleaseState
 from daemon.versions.repository import Repository
@@ -39,7 +40,7 @@ def standing(repository: Repository, scenario: str, releases: Sequence[Release],
     Args:
         promoted: which release let which held one serve, where that is known.
     """
-    head, kept, collected = repository.head(scenario), pinned(repository, scenario), repository.tombstones.collected
+    head, kept = repository.head(scenario), pinned(repository, scenario)
     if promoted is None:
         asked = any(release.state is ReleaseState.PROMOTED for release in releases)
         chain = repository.chain(scenario) if asked else []
@@ -51,7 +52,7 @@ def standing(repository: Repository, scenario: str, releases: Sequence[Release],
             pinned=release.id in kept,
             aged=release.state is ReleaseState.HELD and has_aged(repository, release, head),
             promoted_as=promoted.get(release.id),
-            weights_collected=any(stored.sha256 in collected for stored in (release.lora.files if release.lora else ())),
+            weights_collected=weight_state(release, repository.weights, repository.tombstones) is WeightState.COLLECTED,
         )
         for release in releases
     ]

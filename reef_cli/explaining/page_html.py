@@ -67,7 +67,8 @@ def _head(story: Story) -> str:
     soft = " · ".join(_text(one) for one in (f"scenario {story.scenario}", recipe, when) if one)
     badge = f' <span class="badge">{_text(standing)}</span>' if standing else ""
     verdict = f"<p>{_text(release.get('verdict'))}</p>" if release.get("verdict") else ""
-    return f'<header><h1>{_text(story.name)}: {_text(change_line.line(release))}</h1><p class="soft">{soft}{badge}</p>{verdict}</header>'
+    line = f'<p class="lead">{_text(change_line.line(release))}</p>'
+    return f'<header><h1>{_text(story.name)}{badge}</h1>{line}<p class="soft">{soft}</p>{verdict}</header>'
 
 
 def _files(story: Story) -> str:
@@ -77,7 +78,7 @@ def _files(story: Story) -> str:
     if story.left_out:
         found += '<p class="soft">Demonstrations and serving hints changed too. They are taken from sessions, and left out here.</p>'
     settings = [
-        (output.text(one.get("name")), f"{output.text(one.get('before'))} → {output.text(one.get('after'))}")
+        (output.text(one.get("name")), " → ".join(output.text(one.get(side), "unset") for side in ("before", "after")))
         for one in output.rows(story.change, "settings")
     ]
     return found + (f"<h3>Settings</h3>{_table(settings)}" if settings else "")

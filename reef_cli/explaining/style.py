@@ -10,10 +10,11 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
 main { max-width: 60rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .25rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.9rem; line-height: 1.25; margin: 0 0 .25rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--line); }
 h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; overflow-wrap: anywhere; }
 p { margin: .5rem 0; max-width: 46rem; overflow-wrap: anywhere; }
+.lead { font-size: 1.1rem; font-weight: 600; max-width: none; } h1 .badge { font-weight: 400; vertical-align: middle; }
 .soft, figcaption { color: var(--soft); }
 .badge { border: 1px solid currentColor; border-radius: 1rem; padding: .05rem .6rem; font-size: .85rem; white-space: nowrap; }
 .win-text { color: var(--good); } .loss-text { color: var(--bad); }
