@@ -28,6 +28,7 @@ class CompareView(VerticalScroll, can_focus=True):
     DEFAULT_CSS = """
     CompareView {
         scrollbar-size-vertical: 1;
+        scrollbar-gutter: stable;
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

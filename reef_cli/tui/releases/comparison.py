@@ -107,9 +107,9 @@ def settings(diff: JSONObject, width: int) -> list[Content]:
         lines.append(
             line(
                 (cut(output.text(item.get("name")), names - 1).ljust(names), "muted"),
-                (before, "removed"),
+                (before, "muted"),
                 (" → ", "muted"),
-                (after, "added"),
+                (after, "plain"),
             )
         )
     return lines

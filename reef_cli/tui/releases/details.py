@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.message import Message
 
 from reef_cli import output
-from reef_cli.tui.releases.prose import chance, facts, level, line, outcomes, page, plural, title
+from reef_cli.tui.releases.prose import chance, facts, level, line, outcomes, page, plural, signed, title
 from reef_cli.tui.releases.release import Evaluation, Release, State
 from reef_cli.tui.widgets.steady import Steady
 from reef_cli.tui.wrapping import cut
@@ -33,6 +33,7 @@ class ReleaseDetails(VerticalScroll, can_focus=True):
     DEFAULT_CSS = """
     ReleaseDetails {
         scrollbar-size-vertical: 1;
+        scrollbar-gutter: stable;
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -95,18 +96,18 @@ def _evaluation(found: Evaluation, cells: int, known: JSONObject) -> list[Conten
         before, after = found.before or 0.0, found.after or 0.0
         role = "good" if after > before else "bad" if after < before else "plain"
         lines += title("Held-out tasks", f"{found.points(before)} → {found.points(after)} of {found.tasks}")
-        lines.append(line(("before  ", "muted"), *level(before, cells, "muted"), (f"  {before:.0%}", "plain")))
-        lines.append(line(("after   ", "muted"), *level(after, cells, role), (f"  {after:.0%}", role)))
+        lines.append(line(("before  ", "muted"), *level(before, cells, "muted"), (f"  {before * 100:.0f} %", "plain")))
+        lines.append(line(("after   ", "muted"), *level(after, cells, role), (f"  {after * 100:.0f} %", role)))
         lines.append(line(("tasks   ", "muted"), *outcomes(found.wins, found.losses, found.ties, cells)))
         luck = f", {chance(found.p)}" if found.p is not None else ""
         lines.append(line((f"        {found.wins} better, {found.losses} worse, {found.ties} the same{luck}", "plain")))
     if found.probe_rise is not None:
         lines += [] if lines else title("Evaluation")
-        lines.append(line(("general text  ", "muted"), (f"loss {found.probe_rise:+.1%}", "plain")))
+        lines.append(line(("general ", "muted"), (f"loss of general text {signed(found.probe_rise, 1)}", "plain")))
     details = output.part(output.part(known, "evaluation"), "details")
     tokens = details.get("tokens_before"), details.get("tokens_after")
     if lines and isinstance(tokens[0], int) and isinstance(tokens[1], int) and tokens[0]:
-        change = f" ({tokens[1] / tokens[0] - 1:+.0%})".replace("-", "−")
+        change = f" ({signed(tokens[1] / tokens[0] - 1, 0)})"
         lines.append(line(("tokens  ", "muted"), (f"{tokens[0]:,} → {tokens[1]:,}{change}", "plain")))
     return lines
 

@@ -47,7 +47,7 @@ class ReleasesPane(Pane):
         " A marks the release that a comparison starts from."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", "Mark", tooltip="Start a comparison from this release."),
+        Binding("m,space", "mark", "Mark", key_display="m", tooltip="Start a comparison from this release."),
         Binding("c", "compare", "Compare", tooltip="With the marked release; without one, with what serves."),
         Binding("r", "rollback", "Roll back", tooltip="Let this release's content serve again, as a new release."),
         Binding("p", "promote", "Promote", tooltip="Let this held release serve."),

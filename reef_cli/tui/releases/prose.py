@@ -67,6 +67,11 @@ def chance(p: float) -> str:
     return "p " + (digits.rstrip("0").rstrip(".") or "0").removeprefix("0")
 
 
+def signed(share: float, digits: int) -> str:
+    """`+1.2 %`, `−8 %`."""
+    return f"{'−' if share < 0 else '+'}{abs(share) * 100:.{digits}f} %"
+
+
 def facts(rows: Sequence[tuple[str, str]]) -> list[Content]:
     """Names and values in two columns; what has no value is left out."""
     shown = [(name, value) for name, value in rows if value]

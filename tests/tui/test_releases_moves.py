@@ -1,0 +1,220 @@
+"""The tab `Releases`: what is done there, and how two releases are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from textual.pilot import Pilot
+
+from daemon.errors import Conflict
+from daemon.records import JSONObject
+from reef_cli.tui.widgets.feed import Feed
+from tests.tui.fake_daemon import Answer, FakeDaemon, scenario, status
+from tests.tui.looking import Snapshots, opened, screen_text, settled, until
+from tests.tui.release_answers import BASE, answers, chain, detail, diff, item, page
+
+
+def _daemon(more: Mapping[str, Answer] | None = None) -> FakeDaemon:
+    """r14 serves, with three sessions under way; what differs from it is told as `what r12 holds`."""
+    ids = ("r12", "r11", "r15", "r13")
+    diffs: dict[str, Answer] = {f"{BASE}/releases/r14/diff/{other}": {**diff("r14", other), "line": f"what {other} holds"} for other in ids}
+    return FakeDaemon({**answers(), **diffs, "/reef/status": status([scenario(sessions_under_way=3)]), **(more or {})})
+
+
+def _moved(daemon: FakeDaemon, made: JSONObject) -> Callable[[JSONObject], JSONObject]:
+    """The daemon's answer to a move: the chain has a new head."""
+
+    def answer(body: JSONObject) -> JSONObject:
+        before = daemon.answers[f"{BASE}/releases"]
+        assert isinstance(before, dict) and isinstance(before["releases"], list)
+        old = [{**release, "current": False} for release in before["releases"] if isinstance(release, dict)]
+        daemon.answers[f"{BASE}/releases"] = page([made, *old])
+        daemon.answers[f"{BASE}/releases/{made['release_id']}"] = made
+        return made
+
+    return answer
+
+
+async def _select(pilot: Pilot[None], release_id: str) -> None:
+    pilot.app.query_one(Feed).select(release_id)
+    await settled(pilot)
+
+
+async def test_a_rollback_names_its_effect_and_shows_the_new_head_at_once(snapshots: Snapshots) -> None:
+    daemon = _daemon()
+    daemon.answers[f"POST {BASE}/rollback"] = _moved(daemon, item(16, "back to r12: what r12 holds", 0, "rollback", current=True))
+    async with opened(daemon) as pilot:
+        await _select(pilot, "r12")
+        await pilot.press("r")
+        shown = await until(pilot, "r16 will serve r12's content: what r12 holds.")
+        assert "3 sessions stay on r14 until they are idle." in shown
+        await snapshots.every_look(pilot, "releases-rollback")
+        await pilot.press("n")
+        assert not daemon.bodies("POST", f"{BASE}/rollback"), "a no changes nothing"
+        await pilot.press("r")
+        await until(pilot, "will serve")
+        await pilot.press("y")
+        shown = await until(pilot, "r16 serves now.")
+        assert daemon.bodies("POST", f"{BASE}/rollback") == [{"release_id": "r12", "expected_head": "r14"}]
+        assert pilot.app.query_one(Feed).selected == "r16"
+        assert next(line for line in shown.splitlines() if "●   r16" in line)
+
+
+async def test_a_head_that_moved_meanwhile_is_named_and_asked_about_again() -> None:
+    daemon = _daemon()
+    newer = item(16, "+1 skill", 0, current=True)
+    move = _moved(daemon, newer)
+
+    def refuse(body: JSONObject) -> JSONObject:
+        if body["expected_head"] == "r14":
+            move(body)
+            raise Conflict("r16 is the head of default now; you saw r14.", "Look again.")
+        return item(17, "back to r12", 0, "rollback", current=True)
+
+    daemon.answers[f"POST {BASE}/rollback"] = refuse
+    daemon.answers[f"{BASE}/releases/r16/diff/r12"] = {**diff("r16", "r12"), "line": "−1 skill"}
+    async with opened(daemon) as pilot:
+        await _select(pilot, "r12")
+        await pilot.press("r")
+        await until(pilot, "r16 will serve r12's content")
+        await pilot.press("y")
+        shown = await until(pilot, "r17 will serve r12's content: −1 skill.")
+        assert "r16 serves now; you saw r14. Nothing was changed yet." in shown
+        await pilot.press("y")
+        await until(pilot, "r17 serves now.")
+        assert [body["expected_head"] for body in daemon.bodies("POST", f"{BASE}/rollback")] == ["r14", "r16"]
+
+
+async def test_a_refusal_is_a_sentence_and_what_was_there_stays() -> None:
+    daemon = _daemon()
+    daemon.answers[f"POST {BASE}/rollback"] = Conflict("r11 was made for another base model.", "base missing: put back OLD.gguf")
+    async with opened(daemon) as pilot:
+        await _select(pilot, "r11")
+        await pilot.press("r")
+        await until(pilot, "what r11 holds")
+        await pilot.press("y")
+        shown = await until(pilot, "put back OLD.gguf")
+        assert "●   r14" in shown
+
+
+async def test_what_makes_no_sense_is_not_asked_for() -> None:
+    daemon = _daemon()
+    async with opened(daemon) as pilot:
+        for release, key, sentence in (
+            ("r14", "r", "r14 serves already"),
+            ("r13", "r", "r13 is held and has never served"),
+            ("r7", "r", "r7 was rejected and never served"),
+            ("r9", "r", "r9 was promoted as r10 and never"),
+            ("r12", "p", "r12 has served before"),
+            ("r7", "p", "r7 was rejected; its weights"),
+            ("r9", "p", "r9 was promoted as r10 already"),
+        ):
+            await _select(pilot, release)
+            await pilot.press(key)
+            await until(pilot, sentence)
+            pilot.app.clear_notifications()
+        assert not [asked for asked in daemon.asked if asked[0] != "GET"]
+
+
+async def test_undo_and_promote_send_the_head_that_was_seen() -> None:
+    daemon = _daemon()
+    daemon.answers[f"POST {BASE}/undo"] = _moved(daemon, item(16, "undo training r14", 0, "undo", current=True, parent_release_id="r14"))
+    async with opened(daemon) as pilot:
+        await pilot.press("u")
+        await until(pilot, "r16 will serve what served before r14, the content of r12:")
+        await pilot.press("y")
+        await until(pilot, "r16 serves now.")
+        assert daemon.bodies("POST", f"{BASE}/undo") == [{"expected_head": "r14"}]
+        daemon.answers[f"{BASE}/releases/r16/diff/r15"] = {**diff("r16", "r15"), "line": "LoRA r16 (9.4 MB)"}
+        daemon.answers[f"POST {BASE}/promote"] = _moved(daemon, item(17, "LoRA r16 (9.4 MB)", 0, "promote", current=True))
+        await _select(pilot, "r15")
+        await pilot.press("p")
+        shown = await until(pilot, "r17 will serve r15's content")
+        assert "The gate had said: held: 3 wins and 1 loss may be luck" in shown
+        await pilot.press("enter")
+        await until(pilot, "r17 serves now.")
+        assert daemon.bodies("POST", f"{BASE}/promote") == [{"release_id": "r15", "expected_head": "r16"}]
+
+
+async def test_an_aged_candidate_is_evaluated_again_and_followed_to_the_verdict() -> None:
+    run: JSONObject = {"run_id": "run_9", "status": "running"}
+    events = f"{BASE}/runs/run_9/events"
+    daemon = _daemon({
+        f"POST {BASE}/promote": {"run": run, "release_id": "r13", "compared_with": "r12", "head": "r14"},
+        f"{BASE}/runs/run_9": {**run, "status": "done", "verdict": "promoted", "sentence": "5 wins against 0 losses", "release_id": "r16"},
+    })  # fmt: skip
+    async with opened(daemon) as pilot:
+        await _select(pilot, "r13")
+        await pilot.press("p")
+        shown = await until(pilot, "r13 was compared with r12; r14 serves now.")
+        assert "y Evaluate" in shown
+        await pilot.press("y")
+        daemon.push(events, {"type": "task", "split": "held-out", "done": 3, "total": 80})
+        await until(pilot, "Promote r13: held-out task 3 of 80")
+        daemon.answers[f"{BASE}/releases"] = page([item(16, "+8 demonstrations", 0, "promote", current=True), *chain()[2:]])
+        daemon.end_stream(events)
+        shown = await until(pilot, "5 wins against 0 losses")
+        assert "r16" in await until(pilot, "●   r16")
+        assert "held-out task 3" not in screen_text(pilot)
+
+
+async def test_a_pin_is_set_and_taken_off() -> None:
+    daemon = _daemon({f"POST {BASE}/pins": {"pinned": True}, f"DELETE {BASE}/pins/r5": {"pinned": False}})
+    async with opened(daemon) as pilot:
+        await _select(pilot, "r12")
+        await pilot.press("i")
+        await until(pilot, "r12 is kept whole")
+        daemon.answers[f"{BASE}/releases"] = page([{**release, "pinned": release["release_id"] == "r12"} for release in chain()])
+        daemon.answers[f"{BASE}/releases/r12"] = {**detail("r12"), "pinned": True}
+        await pilot.press("y")
+        await until(pilot, "r12◆")
+        assert daemon.bodies("POST", f"{BASE}/pins") == [{"release_id": "r12"}]
+        daemon.answers[f"{BASE}/releases"] = page()
+        daemon.tell("head")
+        await _select(pilot, "r5")
+        await until(pilot, "r5◆")
+        await pilot.press("i", "y")
+        await settled(pilot)
+        assert daemon.bodies("DELETE", f"{BASE}/pins/r5") == [{}]
+
+
+async def test_any_two_are_compared_word_by_word_layer_by_layer_and_task_by_task(snapshots: Snapshots) -> None:
+    async with opened(_daemon(), size=(120, 60)) as pilot:
+        await _select(pilot, "r12")
+        await pilot.press("m")
+        await until(pilot, "r12 A")
+        await _select(pilot, "r14")
+        await pilot.press("c")
+        shown = await until(pilot, "r12  →  r14")
+        assert "4 − - Run some tests before you say that it might work." in shown
+        assert "4 + - Run the tests before you say that it works." in shown
+        assert "rank 8 · 4.7 MB" in shown and "recipe.learning_rate" in shown
+        assert "[bold]not markup[/bold]" in shown
+        await snapshots.every_look(pilot, "releases-compare")
+        await pilot.press("v")
+        shown = await until(pilot, "parser.py, lexer.py, cli.py")
+        assert "before  I think it is done." in shown
+        await pilot.press("v", "f")
+        shown = await until(pilot, "What does this traceback say?")
+        await settled(pilot)
+        assert "Rename the function" not in screen_text(pilot), "those that became worse"
+        await pilot.press("f")
+        shown = await until(pilot, "Rename the function")
+        assert "traceback" not in shown
+        await pilot.press("escape")
+        await until(pilot, "r12 A")
+
+
+async def test_without_a_mark_the_older_one_comes_first_and_the_sides_can_be_swapped() -> None:
+    daemon = _daemon()
+    daemon.answers[f"{BASE}/releases/r11/diff/r14"] = {**diff("r11", "r14"), "same_content": True, "files": [], "tasks": {}}
+    async with opened(daemon) as pilot:
+        await _select(pilot, "r11")
+        await pilot.press("c")
+        await until(pilot, "r11  →  r14")
+        await until(pilot, "The same content")
+        await pilot.press("x")
+        await until(pilot, "r14  →  r11")
+        await pilot.press("r")
+        await settled(pilot)
+        assert "will serve" not in screen_text(pilot), "a comparison has no release under the cursor"
