@@ -39,7 +39,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Roots:
-    """What a commit points to. Commits never change, so this is kept."""
+    """What a commit points to."""
 
     parent: str | None
     harness: ObjectID | None
@@ -47,12 +47,13 @@ class _Roots:
 
 
 class History:
-    """The chains of one repository. Safe for threads: at worst two read the same commit."""
+    """The chains of one repository; what was found once is kept, as commits never change. Safe for threads: at worst two read the same."""
 
     def __init__(self, repository: Repository) -> None:
         self._refs = repository.refs
         self._reader = repository.reader
         self._known: dict[str, _Roots] = {}
+        self._steps: dict[str, Step] = {}
 
     def steps(self, scenario: str) -> Iterator[Step]:
         """Oldest first. Raises DataError where the repository is damaged."""
@@ -73,7 +74,11 @@ class History:
         return self._step(commit_id, self._roots(after.parent) if after.parent else _Roots(None, None, None), after)
 
     def _step(self, commit_id: str, before: _Roots, after: _Roots) -> Step:
-        return Step(commit_id, tuple(changed_files(self._reader, before.harness, after.harness)), before.lora, after.lora)
+        known = self._steps.get(commit_id)
+        if known is None:
+            files = tuple(changed_files(self._reader, before.harness, after.harness))
+            known = self._steps[commit_id] = Step(commit_id, files, before.lora, after.lora)
+        return known
 
     def _roots(self, commit_id: str) -> _Roots:
         known = self._known.get(commit_id)

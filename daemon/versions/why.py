@@ -89,6 +89,7 @@ class _Search:
     repository: Repository
     needles: tuple[str, ...]
     seen: dict[tuple[ObjectID, str], _Found | None] = field(default_factory=dict)
+    plain: dict[str, str] = field(default_factory=dict)  # lines as they are compared; releases share most of theirs
 
     def find(self, path: str, blob_id: ObjectID | None) -> _Found | None:
         """The first line of the file that holds the text, if the file holds all of it."""
@@ -102,10 +103,16 @@ class _Search:
     def _look(self, path: str, text: str) -> _Found | None:
         if not path.endswith(".json") and not all(_longest_word(needle) in text.casefold() for needle in self.needles):
             return None
-        lines = [(number, line, plain(line)) for number, line in lines_of(path, text)]
+        lines = [(number, line, self._plain(line)) for number, line in lines_of(path, text)]
         if not all(any(needle in own for _, _, own in lines) for needle in self.needles):
             return None
         return next(_Found(line, number) for number, line, own in lines if self.needles[0] in own)
+
+    def _plain(self, line: str) -> str:
+        known = self.plain.get(line)
+        if known is None:
+            known = self.plain[line] = plain(line)
+        return known
 
 
 def why(repository: Repository, history: History, scenario: str, text: str) -> Answer:
@@ -238,15 +245,17 @@ def _nearest(repository: Repository, history: History, scenario: str, needle: st
     """The lines of any release that are most like it: first by the words that they share, then letter by letter."""
     words = set(_WORD.findall(needle))
     lines: dict[str, tuple[str, str, str]] = {}  # as compared → path, line, commit
-    read = set[ObjectID]()
+    read, raw = set[ObjectID](), set[str]()
     for step in history.steps(scenario):
         for change in step.files:
             if change.after is None or change.after in read:
                 continue
             read.add(change.after)
             for _, line in lines_of(change.path, repository.reader.blob(change.after).decode(errors="replace")):
-                if (own := plain(line[:_LONGEST])) and own not in lines:
-                    lines[own] = change.path, line.strip()[:_LONGEST], step.commit_id
+                if line not in raw:
+                    raw.add(line)
+                    lines.setdefault(plain(line[:_LONGEST]), (change.path, line.strip()[:_LONGEST], step.commit_id))
+    lines.pop("", None)
     ranked = sorted(lines, key=lambda own: -_shared(words, own))[:_COMPARED]
     scored = sorted(((_likeness(needle, own), own) for own in ranked), reverse=True)[:_NEAREST]
     releases = _Releases(repository, scenario)
