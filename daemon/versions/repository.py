@@ -279,7 +279,8 @@ class Repository:
         self, manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluation_json: str | None, parents: list[str]
     ) -> Release:
         objects = git_objects.build(manifest, tree, lora, evaluation_json, parents)
-        known = self.reader.reachable(parents[0]) if parents else set()
+        durable = [*parents, *([self.release(manifest.scenario, manifest.restores).commit_id] if manifest.restores else [])]
+        known = set[bytes]().union(*(self.reader.reachable(commit_id) for commit_id in durable))
         git_objects.write(self.path / "objects", objects, known)
         release = Release(manifest, objects[-1].id.decode(), ReleaseState.PUBLISHED, tree, lora, evaluation_json, tuple(parents))
         self._releases[release.commit_id] = release

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -205,3 +206,13 @@ def test_any_order_of_operations_keeps_the_chain_whole(tmp_path: Path, seed: int
     assert fsck(again) == []
     numbers = [release.manifest.number for release in again.chain("default")]
     assert numbers == sorted(set(numbers), reverse=True)
+
+
+def test_going_back_writes_and_syncs_only_what_no_release_has(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rollback must not wait for the disk as long as the publication did that it brings back."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    back(repository, "r1")
+    back(repository, "r3")
+    # each time the manifest, the root folder and the commit with their folders and the one above; then the head and its mirror
+    assert 0 < len(synced) <= 2 * (3 + 3 + 1 + 3)
