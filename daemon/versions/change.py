@@ -17,6 +17,7 @@ from daemon.versions.release import LORA_GGUF, LoRAFiles, Release
 _MARK = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 _RULE = re.compile(_MARK.pattern + r"\S")
 _SAME_RULE = 0.6  # likeness from which a rule is the other one reworded
+_FEW_WORDS, _SHARED_WORDS = 10, 0.35
 _COMPARED_RULES, _LONGEST_RULE = 40, 400
 _KINDS = {"skills": "skill", "prompts": "prompt", "commands": "command", "extensions": "extension"}
 
@@ -110,10 +111,19 @@ def _edited(removed: list[str], added: list[str]) -> int:
     """How many of the removed rules stand, in other words, among the added ones."""
     left, gone = ([_MARK.sub("", rule)[:_LONGEST_RULE] for rule in rules[:_COMPARED_RULES]] for rules in (added, removed))
     for rule in gone:
-        likeness = [difflib.SequenceMatcher(None, rule, other, autojunk=False).ratio() for other in left]
+        likeness = [_likeness(rule, other) for other in left]
         if likeness and max(likeness) >= _SAME_RULE:
             del left[likeness.index(max(likeness))]
     return min(len(added), _COMPARED_RULES) - len(left)
+
+
+def _likeness(rule: str, other: str) -> float:
+    """0 where longer rules share few words: most pairs do, and a rollback waits while all are compared."""
+    words, others = Counter(rule.split()), Counter(other.split())
+    shared, both = (words & others).total(), words.total() + others.total()
+    if both > _FEW_WORDS and 2 * shared < _SHARED_WORDS * both:
+        return 0.0
+    return difflib.SequenceMatcher(None, rule, other, autojunk=False).ratio()
 
 
 def _entries(before: HarnessTree, after: HarnessTree) -> list[str]:
