@@ -94,7 +94,13 @@ def test_a_wrong_receipt_is_refused(shell: Shell) -> None:
 def test_the_first_release_is_listed_and_shown(shell: Shell) -> None:
     assert "● serving" in shell("releases")
     assert "r1" in shell("show", "r1")
+    assert shell("show", "head").startswith("r1 · ● serving")
+    assert "same content" in shell("diff", "r1", "head")
+    assert "No release of 'default' holds these words." in shell("why", "use tabs")
+    page = shell.home.root / "r1.html"
+    assert str(page) in shell("explain", "r1", "-o", str(page)) and "the base model" in page.read_text()
     shell("show", "r999", code=1)
+    assert "r1 is the first release" in shell("show", "head~1", code=1)
     assert "Error: " in shell("rollback", "r1", code=1), "an operation that would change nothing is refused"
     assert "Error: " in shell("undo", code=1)
 
