@@ -33,6 +33,7 @@ _RELEASES = (
         "Everything that pins a release, and the sessions that it learned from; `head` is the one that serves, `head~1` the one before.",
         "Releases",
         {200: ref("Release")},
+        errors=(422,),
     ),
     Operation(
         "GET",
@@ -60,6 +61,7 @@ _RELEASES = (
             )
         },
         query={"text": text(4000, least=1)},
+        errors=(422,),
     ),
     Operation(
         "POST",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from daemon.versions.change import changed_to
 from daemon.versions.manifest import EvaluationSummary
 from daemon.versions.release import LoRAFiles, Release
 from daemon.versions.weights import WeightStore
-from daemon.versions.word_diff import Hunk, hunks
+from daemon.versions.word_diff import Hunk, hunks, unified
 
 _LAYER = re.compile(r"\.layers?\.(\d+)\.")
 
@@ -94,8 +93,8 @@ def file_changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[F
             continue
         status = FileStatus.ADDED if old is None else FileStatus.REMOVED if new is None else FileStatus.CHANGED
         names = ("/dev/null" if old is None else f"a/{path}", "/dev/null" if new is None else f"b/{path}")
-        lines = difflib.unified_diff((old or "").splitlines(), (new or "").splitlines(), *names, lineterm="")
-        found.append(FileChange(path, status, "\n".join(lines) + "\n", hunks(old or "", new or "")))
+        places = hunks(old or "", new or "")
+        found.append(FileChange(path, status, unified(names, places), places))
     return tuple(found)
 
 

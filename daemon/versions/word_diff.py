@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -15,7 +15,9 @@ Segments: TypeAlias = "tuple[tuple[str, bool], ...]"
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _CONTEXT_LINES: Final = 3
 _MOST_TOKENS: Final = 4000
-"""In one changed place; in a longer one whole lines are marked, as comparing words takes the product of both sides."""
+"""In one changed place; in a longer one whole lines are marked."""
+_MOST_PAIRS: Final = 1_000_000
+"""Of differing lines: comparing may take the product of both sides, and texts are bounded by size alone."""
 _ALIKE: Final = 0.4
 """Of a line's letters that must have stayed before its words are told apart: below, marks would only sprinkle it."""
 
@@ -24,6 +26,9 @@ class LineKind(StrEnum):
     SAME = "same"
     REMOVED = "removed"
     ADDED = "added"
+
+
+_SIGNS: Final = {LineKind.SAME: " ", LineKind.REMOVED: "-", LineKind.ADDED: "+"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ def hunks(before: str, after: str) -> tuple[Hunk, ...]:
     """All places where `after` differs; without any where both are the same line by line."""
     old, new = before.splitlines(), after.splitlines()
     found = []
-    for group in difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT_LINES):
+    for group in _groups(old, new):
         lines: list[Line] = []
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
@@ -60,12 +65,45 @@ def hunks(before: str, after: str) -> tuple[Hunk, ...]:
     return tuple(found)
 
 
+def unified(names: tuple[str, str], found: Sequence[Hunk]) -> str:
+    """The same as a unified diff, for programs."""
+    lines = [f"--- {names[0]}", f"+++ {names[1]}"]
+    for hunk in found:
+        counts = [sum(line.kind is not other for line in hunk.lines) for other in (LineKind.ADDED, LineKind.REMOVED)]
+        ranges = [_range(start, count) for start, count in zip((hunk.before_line, hunk.after_line), counts, strict=True)]
+        lines.append(f"@@ -{ranges[0]} +{ranges[1]} @@")
+        lines += [_SIGNS[line.kind] + "".join(text for text, _ in line.segments) for line in hunk.lines]
+    return "\n".join(lines) + "\n"
+
+
+def _range(start: int, count: int) -> str:
+    """As POSIX has it: a range of one line is its number, an empty one begins at the line before."""
+    return str(start) if count == 1 else f"{start - (count == 0)},{count}"
+
+
+def _groups(old: Sequence[str], new: Sequence[str]) -> Iterable[Sequence[tuple[str, int, int, int, int]]]:
+    """The changed places with a few lines around each, as difflib's opcodes."""
+    start = next((number for number, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new)))
+    rest = zip(reversed(old[start:]), reversed(new[start:]), strict=False)
+    end = next((number for number, pair in enumerate(rest) if pair[0] != pair[1]), min(len(old), len(new)) - start)
+    if (len(old) - start - end) * (len(new) - start - end) <= _MOST_PAIRS:
+        return difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT_LINES)
+    before, after = min(start, _CONTEXT_LINES), min(end, _CONTEXT_LINES)
+    i, j = len(old) - end, len(new) - end
+    around = [
+        ("equal", start - before, start, start - before, start),
+        ("replace", start, i, start, j),
+        ("equal", i, i + after, j, j + after),
+    ]
+    return [[one for one in around if one[2] > one[1] or one[4] > one[3]]]
+
+
 def _words(old: Sequence[str], new: Sequence[str]) -> tuple[list[Segments], list[Segments]]:
     """The removed and the added lines of one place, each in pieces."""
     sides: list[list[str]] = [_TOKEN.findall("\n".join(lines)) for lines in (old, new)]
     if not old or not new or sum(len(side) for side in sides) > _MOST_TOKENS:
         return [((line, True),) for line in old], [((line, True),) for line in new]
-    matcher = difflib.SequenceMatcher(None, sides[0], sides[1], autojunk=False)
+    matcher = difflib.SequenceMatcher(None, sides[0], sides[1])
     kept = [[False] * len(side) for side in sides]
     for i, j, length in matcher.get_matching_blocks():
         kept[0][i : i + length] = kept[1][j : j + length] = [True] * length

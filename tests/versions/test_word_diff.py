@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.versions.word_diff import Hunk, LineKind, hunks
+from daemon.versions.word_diff import Hunk, LineKind, hunks, unified
 
 LINES = st.lists(st.text(alphabet="ab .\t-é\u2028", max_size=6), max_size=12)
 
@@ -49,6 +52,13 @@ def test_places_far_apart_are_apart() -> None:
 def test_a_long_text_is_compared_in_bounded_time() -> None:
     old, new = (" ".join(f"{word}{number}" for number in range(20_000)) for word in "ab")
     assert marked(hunks(old, new)) == [f"-[{old}]", f"+[{new}]"]
+    lines = [f"line {number}" for number in range(20_000)]
+    began = time.process_time()
+    [hunk] = hunks("\n".join(["a", *lines, "z"]), "\n".join(["a", *reversed(lines), "z"]))
+    assert (len(hunk.lines), hunk.before_line, hunk.lines[0].kind, hunk.lines[-1].kind) == (40_002, 1, LineKind.SAME, LineKind.SAME)
+    few = "\n".join(" ".join("ab"[number * number % 7 % 2] for number in range(start, start + 1500)) for start in (0, 3))
+    hunks(few, few[1:])
+    assert time.process_time() - began < 2
 
 
 @given(LINES, LINES)
@@ -56,7 +66,10 @@ def test_both_texts_can_be_read_back(old: list[str], new: list[str]) -> None:
     """Outside of the places that are shown nothing changed, and inside every piece is there."""
     before, after = ("\n".join(lines).splitlines() for lines in (old, new))
     built, place = list[str](), 0
-    for hunk in hunks("\n".join(old), "\n".join(new)):
+    found = hunks("\n".join(old), "\n".join(new))
+    plain = difflib.unified_diff(before, after, "a", "b", lineterm="")
+    assert unified(("a", "b"), found) == "\n".join(list(plain) or ["--- a", "+++ b"]) + "\n"
+    for hunk in found:
         built += before[place : hunk.before_line - 1]
         place = hunk.before_line - 1
         assert len(built) == hunk.after_line - 1
