@@ -21,7 +21,7 @@ from daemon.errors import StorageError
 from daemon.failpoints import failpoint
 from daemon.files import fsync_folder
 from daemon.versions.refs import pin_refs
-from daemon.versions.release import Release
+from daemon.versions.release import Release, ReleaseState
 from daemon.versions.repository import Repository
 
 GRACE_S: Final = 3600.0
@@ -71,7 +71,11 @@ def find(repository: Repository, keep: Callable[[str], int], in_use: Collection[
         for release in (*chain, *held):
             files = {stored.sha256 for stored in (release.lora.files if release.lora else ())}
             named |= files
-            if release.commit_id in needed or release in held or (release.lora is not None and release.lora.id in in_use):
+            if (
+                release.commit_id in needed
+                or release.state is ReleaseState.HELD
+                or (release.lora is not None and release.lora.id in in_use)
+            ):
                 kept |= files
             elif files:
                 old.append(release)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 from dulwich.objects import Commit, ObjectID
 from dulwich.repo import Repo
 
+from daemon.backup.make import make
 from daemon.checks import run_fsck
-from daemon.errors import Conflict
+from daemon.errors import Conflict, ReefError
 from daemon.instance import Instance
 from daemon.paths import Home
 from daemon.serving.releases import base_facts
@@ -147,3 +149,26 @@ async def test_a_manifest_of_a_newer_reef_stops_its_scenario_and_nothing_is_chan
         assert "newer Reef" in await warnings(daemon) and "Update Reef" in await warnings(daemon)
         assert "newer Reef" in await serves(daemon)
     assert head_file(home).read_text().strip() == commit.id.decode()
+
+
+def test_a_repair_takes_from_a_backup_what_is_missing(home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = make(home, tmp_path / "backup.tar.zst", lambda *_: None)
+    lost = [weights(home), rules(home)]
+    for file in lost:
+        file.unlink()
+    shutil.rmtree(home.loras)
+    assert run_fsck(home, json_output=False, repair=True) == 1, "there is no copy in the home"
+    capsys.readouterr()
+    assert run_fsck(home, json_output=True, repair=True, source=made.path) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["ok"] and len(said["repaired"]) == 2 and all("the backup" in one["message"] for one in said["repaired"])
+    assert all(file.is_file() for file in lost) and not list(home.root.glob(".repair.*"))
+
+
+@pytest.mark.parametrize(("name", "message"), [("nothing", "There is no"), ("folder", "is no git repository"), ("file", "no whole backup")])
+def test_a_source_that_is_none_is_refused(home: Home, tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(ReefError, match=message):
+        run_fsck(home, json_output=False, repair=True, source=tmp_path / name)
+    assert not list(home.root.glob(".repair.*"))
