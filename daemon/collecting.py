@@ -68,8 +68,9 @@ def make_room(
         DataError: the repository is damaged, and what is needed cannot be known; nothing was removed. StorageError: the disk.
     """
     with repository.writing():
-        found = collect.find(repository, _keep(config), in_use or ())
-        found += collect.sized([*_copies(home, in_use), *_runs(home, repository, config, runs), *_temporaries(home)])
+        released = collect.find(repository, _keep(config), in_use or ())
+        found = collect.sized([*released, *_copies(home, in_use), *_runs(home, repository, config, runs), *_temporaries(home)])
+        found = [item for item in found if item.kind is not Kind.COPY or item.size_bytes]  # a link to weights that stay frees nothing
         if not dry_run:
             collect.remove(repository, found)
     return Collected(tuple(found), dry_run)
