@@ -13,6 +13,7 @@ from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer
 from textual.worker import WorkerFailed
 
@@ -87,6 +88,7 @@ class ReefApp(Shell):
 
     async def on_mount(self) -> None:
         self._show_top()
+        self.watch(self.screen, "focused", self._refocus, init=False)
         await self.show(PANES[0].title.lower())
         self._follow()
         self._keep_up()
@@ -143,6 +145,7 @@ class ReefApp(Shell):
         """What changed, of the scenario that is shown; one at a time, so that an older answer never comes last."""
         async with self._bringing:
             await (pane.refresh_from(kinds) if pane.scenario == self.scenario else pane.show_scenario(self.scenario))
+        self.call_after_refresh(self._focus_in, pane)
 
     def _show_top(self) -> None:
         self.query_one(TopLine).show(self.scenario, self._status, self._lost is not None)
@@ -172,11 +175,17 @@ class ReefApp(Shell):
         except ReefError as error:
             self.tell(error)
 
+    def _refocus(self, focused: Widget | None) -> None:
+        """What had the focus is hidden now."""
+        if focused is None and (pane := self.pane) is not None:
+            self.call_after_refresh(self._focus_in, pane)
+
     def _focus_in(self, pane: Pane) -> None:
-        focused = self.screen.focused
-        if focused is None or pane not in focused.ancestors:
-            first = next((widget for widget in self.screen.focus_chain if pane in widget.ancestors), None)
-            self.screen.set_focus(first, scroll_visible=False)
+        """The keys of a pane work while the focus is in it; what had it may be hidden by now."""
+        screen = self.screen_stack[0]
+        if pane.display and (screen.focused is None or pane not in screen.focused.ancestors):
+            first = next((widget for widget in screen.focus_chain if pane in widget.ancestors), None)
+            screen.set_focus(first, scroll_visible=False)
 
     @work
     async def on_pane_go(self, event: Pane.Go) -> None:

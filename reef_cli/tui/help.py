@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -31,6 +32,10 @@ MOVING: tuple[Key, ...] = (
 )
 
 
+_WIDTH = 76
+_FRAME = 7  # border, padding, scrollbar
+
+
 class Help(Dialog[None]):
     """Leaves by `?`, `q` or `escape`."""
 
@@ -53,19 +58,21 @@ class Help(Dialog[None]):
         self._groups = groups
 
     def content(self) -> Iterator[Widget]:
-        yield VerticalScroll(Steady(self._text()))
+        yield VerticalScroll(Steady(self._text(min(_WIDTH, self.app.size.width * 94 // 100) - _FRAME)))
 
     def buttons(self) -> Iterator[Pressable]:
         yield Pressable("esc Close", "leave")
 
-    def _text(self) -> Content:
+    def _text(self, width: int) -> Content:
+        """`width` cells a line: a sentence that is too long goes on below itself."""
         blocks = [Content(self._about)] if self._about else []
         keys = [key for _, group in self._groups for key in group]
-        wide, name = (max((len(part) for part in parts), default=0) + 2 for parts in ([k.key for k in keys], [k.name for k in keys]))
+        first, second = (max((len(part) for part in parts), default=0) + 2 for parts in ([k.key for k in keys], [k.name for k in keys]))
+        indent = 2 + first + second
         for title, group in self._groups:
             lines = [Content.styled(title, "bold $text-primary")]
-            lines += [
-                Content.assemble(("  " + key.key.ljust(wide), "bold"), key.name.ljust(name), (key.sentence, "$text-muted")) for key in group
-            ]
+            for key in group:
+                sentence = f"\n{' ' * indent}".join(textwrap.wrap(key.sentence, max(16, width - indent)))
+                lines.append(Content.assemble(("  " + key.key.ljust(first), "bold"), key.name.ljust(second), (sentence, "$text-muted")))
             blocks.append(Content("\n").join(lines))
         return Content("\n\n").join(blocks)

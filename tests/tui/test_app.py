@@ -111,6 +111,12 @@ async def test_tabs_are_turned_by_key_and_by_mouse() -> None:
         assert app.pane is not None and app.pane.title == "Engine"
 
 
+async def test_the_keys_of_an_empty_tab_work_at_once() -> None:
+    async with opened(FakeDaemon(), "runs") as pilot:
+        await until(pilot, "Nothing was learned here yet")
+        assert "Evolve" in screen_text(pilot).splitlines()[-1]
+
+
 async def test_help_lists_the_keys_and_says_what_the_tab_shows(snapshots: Snapshots) -> None:
     async with opened(FakeDaemon(), "engine") as pilot:
         await pilot.press("question_mark")

@@ -7,8 +7,8 @@ from textual.content import Content
 from reef_cli.tui.widgets.steady import Steady
 
 
-class Empty(Steady):
-    """A sentence in the middle of the free room, and below it what to type or press."""
+class Empty(Steady, can_focus=True):
+    """A sentence in the middle of the free room, and below it what to type or press. It has the focus, so that those keys work."""
 
     DEFAULT_CSS = """
     Empty {
