@@ -136,9 +136,19 @@ def _tasks(story: Story) -> list[str]:
         played = judgement.tasks(story.evaluation, split)
         found += [f"### {split}, task by task", ""] if played else []
         for task in played:
-            found += [f"<details><summary>{_OUTCOMES[task.outcome]} {task.change} {_plain(task.name)} {_plain(task.prompt)}</summary>", ""]
-            found += ["before:", "", *_fenced(task.before.get("reply")), "after:", "", *_fenced(task.after.get("reply")), "</details>", ""]
+            summary = f"{_OUTCOMES[task.outcome]} {task.change} {_plain(task.name)} {_plain(task.prompt)}"
+            found += _folded(summary, ("before:", task.before.get("reply")), ("after:", task.after.get("reply")))
+    unrelated = output.rows(story.evaluation, "unrelated")
+    found += ["### Answers to unrelated prompts", ""] if unrelated else []
+    for one in unrelated:
+        found += _folded(_plain(one.get("prompt")), ("before:", one.get("before")), ("after:", one.get("after")))
     return found
+
+
+def _folded(summary: str, *texts: tuple[str, JSON]) -> list[str]:
+    """Texts that are shown on demand. `summary` and the titles are markup already."""
+    blocks = [line for title, text in texts for line in (title, "", *_fenced(text))]
+    return [f"<details><summary>{summary}</summary>", "", *blocks, "</details>", ""]
 
 
 def _plain(value: JSON) -> str:
@@ -157,8 +167,8 @@ def _sources(story: Story) -> list[str]:
         [(_code(one.get("id")), output.text(one.get("receipts")), _code(one.get("title"))) for one in sessions],
     )
     for exchange in story.exchanges:
-        found += [f"<details><summary>{_plain(output.shorten(exchange.prompt, 160))}</summary>", ""]
-        found += [*_fenced(exchange.prompt), *_fenced(exchange.reply), "</details>", ""]
+        summary = _plain(output.shorten(exchange.prompt, 160))
+        found += _folded(summary, ("asked:", exchange.prompt), ("answered:", exchange.reply))
     return found
 
 

@@ -178,6 +178,14 @@ def test_a_release_of_which_little_is_known_has_a_page(page: Any) -> None:
     assert "the base model" in found and "No session" in found and "How it was trained" not in found
 
 
+@pytest.mark.parametrize("page", [html_page, markdown_page])
+def test_what_the_rest_of_the_model_still_says_is_there(page: Any) -> None:
+    """A LoRA that learned its tasks and forgot everything else shows here."""
+    answers = [{"prompt": "What is a coral?", "before": "An animal.", "after": "A commit."}]
+    told = {**SHOWN, "tasks": {**SHOWN["tasks"], "unrelated": answers}}  # type: ignore[dict-item]
+    assert all(text in page(story(release=told)) for text in ("What is a coral?", "An animal.", "A commit."))
+
+
 def test_the_curve_is_a_picture_of_the_losses() -> None:
     picture = ElementTree.fromstring(loss_curve([(1, 2.0), (2, 1.5), (3, float("nan")), (4, 1.0)]))
     [line] = picture.findall("polyline")

@@ -82,6 +82,10 @@ def test_a_line_is_shortened_part_by_part(width: int | None, line: str) -> None:
     assert change_line.fit([("a", 9), ("b", 8), ("(c)", 5), ("d", 3)], width) == line
 
 
+def test_of_equals_the_last_is_left_out_first() -> None:
+    assert change_line.fit([("a", 9), ("b", 6), ("c", 6)], 5) == "a · b"
+
+
 def test_one_long_part_is_cut_and_says_so() -> None:
     assert change_line.line({"parts": [{"text": "many words\x1b[31m here", "weight": 9}]}, 12) == "many words …"
     assert change_line.line({"change": "as an older daemon says it"}) == "as an older daemon says it"
