@@ -9,10 +9,12 @@ import resource
 import socket
 import sys
 from collections.abc import Iterator
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from daemon.config import ServerConfig
 from daemon.errors import ConfigError
@@ -21,6 +23,8 @@ _KEEP_ALIVE_S = 75
 _DRAIN_S = 15
 HEAD_LIMIT_BYTES = 128 << 10
 """Request line and headers. The middleware refuses less than that with a sentence; this bounds what is read before it can."""
+ARRIVED = "reef.arrived"
+"""In a request's scope: what gives its body where that has come already, as it does with its head where it is short."""
 HEAD_TIMEOUT_S = 30.0
 STALLED_S = 120.0
 """A client that takes nothing of its answer for so long is given up: what it was to read would be kept for ever."""
@@ -61,6 +65,92 @@ def raise_file_limit() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(OSError, ValueError):  # some systems have a lower bound of their own
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class _Answer:
+    """Writes the answer to one request. Its head goes out with the first part of its body: one write, for which the client wakes up once.
+    uvicorn writes them apart, and looks through each header for what ours cannot hold."""
+
+    def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop) -> None:
+        self._cycle = cycle
+        self._loop = loop
+        self._head = b""  # not written yet
+
+    def arrived(self) -> bytes | None:
+        """The request's body, if all of it has come before anybody has asked for it; it is given once. None: `receive` has it."""
+        cycle = self._cycle
+        if cycle.more_body or cycle.disconnected or cycle.response_started:
+            return None
+        body, cycle.body = bytes(cycle.body), bytearray()
+        cycle.message_event.clear()
+        return body
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """As ASGI has it. Raises RuntimeError for what does not follow from what was sent before."""
+        cycle = self._cycle
+        if cycle.flow.write_paused and not cycle.disconnected:
+            await cycle.flow.drain()
+        if cycle.disconnected:
+            return
+        if message["type"] == "http.response.start" and not cycle.response_started:
+            self._begin(message["status"], list(message.get("headers", ())))
+        elif message["type"] == "http.response.body" and cycle.response_started and not cycle.response_complete:
+            self._go_on(message.get("body", b""), more=message.get("more_body", False))
+        else:
+            raise RuntimeError(f"{message['type']} does not follow what was sent before")
+
+    def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        cycle = self._cycle
+        cycle.response_started, cycle.waiting_for_100_continue = True, False
+        parts, closes = [STATUS_LINE[status]], False
+        for name, value in headers:
+            if name == b"content-length":
+                cycle.expected_content_length, cycle.chunked_encoding = int(value), False
+            elif name == b"connection":
+                closes = value == b"close"
+            parts += (name, b": ", value, b"\r\n")
+        lines = len(headers) + 2
+        if closes:
+            cycle.keep_alive = False
+        elif not cycle.keep_alive:
+            parts.append(b"connection: close\r\n")
+            lines += 1
+        if cycle.chunked_encoding is None and cycle.scope["method"] != "HEAD" and status not in (204, 304):
+            cycle.chunked_encoding = True
+            lines += 1
+            parts.append(b"transfer-encoding: chunked\r\n")
+        parts.append(b"\r\n")
+        self._head = b"".join(parts)
+        if self._head.count(b"\n") != lines:
+            raise RuntimeError("a header holds a line break")
+        self._loop.call_soon(self._flush)  # a body that begins later does not keep it back
+
+    def _go_on(self, body: bytes, *, more: bool) -> None:
+        cycle, parts = self._cycle, [self._head]
+        self._head = b""
+        if cycle.scope["method"] == "HEAD":
+            cycle.expected_content_length = 0
+        elif cycle.chunked_encoding:
+            parts += (b"%x\r\n" % len(body), body, b"\r\n") if body else ()
+            if not more:
+                parts.append(b"0\r\n\r\n")
+        else:
+            cycle.expected_content_length -= len(body)
+            parts.append(body)
+        if cycle.expected_content_length < 0 or (cycle.expected_content_length and not more):
+            raise RuntimeError("the body is not as long as its head says")
+        cycle.transport.write(b"".join(parts))
+        if not more:
+            cycle.response_complete = True
+            cycle.message_event.set()
+            if not cycle.keep_alive:
+                cycle.transport.close()
+            cycle.on_response()
+
+    def _flush(self) -> None:
+        if self._head and not self._cycle.disconnected and not self._cycle.transport.is_closing():
+            self._cycle.transport.write(self._head)
+        self._head = b""
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -111,6 +201,9 @@ class BoundedHttp(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._answering.append(self.cycle)  # uvicorn remembers the newest request only
         super().on_headers_complete()
+        answer = _Answer(self.cycle, self.loop)
+        self.cycle.send = answer.send  # type: ignore[method-assign]  # the app has not been started yet
+        cast(dict[str, object], self.scope)[ARRIVED] = answer.arrived
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()

@@ -7,7 +7,7 @@ import json
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from starlette.requests import Request
 
@@ -16,6 +16,7 @@ from daemon.errors import BadRequest, Busy, TooLarge
 from daemon.gateway.errors import UnsupportedMediaType
 from daemon.gateway.heads import headers_of
 from daemon.gateway.security import BODY_LIMIT_BYTES
+from daemon.listener import ARRIVED
 from daemon.records import JSON, JSONObject
 
 T = TypeVar("T")
@@ -116,6 +117,12 @@ async def _read(request: Request, limit_bytes: int, held: _Held) -> bytes:
     encoding = headers_of(request.scope).get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", ""):
         raise UnsupportedMediaType(f"The content encoding {encoding!r} is not supported.", "Send the body plain or as gzip.")
+    arrived = request.scope.get(ARRIVED)
+    if encoding != "gzip" and arrived is not None and (whole := arrived()) is not None:
+        if len(whole) > limit_bytes:
+            raise _too_large(limit_bytes)
+        held.add(len(whole))
+        return cast(bytes, whole)
     decoder = zlib.decompressobj(_GZIP_WBITS) if encoding == "gzip" else None
     parts, sent = bytearray(), 0
     clock = asyncio.get_running_loop().time
@@ -137,7 +144,7 @@ async def _read(request: Request, limit_bytes: int, held: _Held) -> bytes:
                 held.add(len(piece))
                 parts += piece
                 if max(len(parts), sent) > limit_bytes or (decoder is not None and decoder.unconsumed_tail):
-                    raise TooLarge(f"The body is larger than {limit_bytes / (1 << 20):g} MiB.")
+                    raise _too_large(limit_bytes)
     except TimeoutError as error:
         raise TooSlow("The body came too slowly.", f"Send each part within {CHUNK_TIMEOUT_S:g} s.") from error
     except zlib.error as error:
@@ -145,3 +152,7 @@ async def _read(request: Request, limit_bytes: int, held: _Held) -> bytes:
     if decoder is not None and not decoder.eof:
         raise BadRequest("The gzip body is cut short.")
     return bytes(parts)
+
+
+def _too_large(limit_bytes: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {limit_bytes / (1 << 20):g} MiB.")
