@@ -28,26 +28,26 @@ async def answer(starter: Starter, request: Request, calls: Sequence[Call], plac
         ClientGone: the client hung up before that was known.
     """
     choices = await Choices.start(starter, calls, place)
-    form = make_form(choices.record_id, choices.snapshot)
     try:
         if not calls[0].stream:
-            return await _whole(starter, request, choices, form, calls)
+            return await _whole(starter, request, choices, make_form, calls)
         first = await unless_hung_up(request.receive, choices.next(KEEP_ALIVE_S))
         if first is not None and isinstance(first[1], Failed):
             raise first[1].error
     except BaseException:
         choices.abort()
         raise
-    frames = _ChoiceFrames(starter, choices, form, first, calls)
+    frames = _ChoiceFrames(starter, choices, make_form(choices.record_id, choices.snapshot), first, calls)
     return EventStream(frames, release_headers(choices.snapshot))
 
 
-async def _whole(starter: Starter, request: Request, choices: Choices, form: ReplyForm, calls: Sequence[Call]) -> ASGIApp:
+async def _whole(starter: Starter, request: Request, choices: Choices, make_form: MakeForm, calls: Sequence[Call]) -> ASGIApp:
     ended = await unless_hung_up(request.receive, choices.finished(), choices)
     records = [record for done in ended for record in (done.inference, *done.further)]
     headers = {**release_headers(choices.snapshot), **starter.headers(records)}
     if ended[0].held:
         return _AsItCame(ended[0].held[0], headers)
+    form = make_form(choices.record_id, choices.snapshot)
     return json_response(form.whole(ended, total_usage(records, calls), starter.added(records)), headers=headers)
 
 

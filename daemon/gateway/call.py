@@ -92,6 +92,12 @@ class Call:
         _, at, release = self.model.rpartition("@")
         return release if at else None
 
+    def came(self, size_bytes: int, sent: Sent | None) -> Call:
+        """The same call, which learns how it came; for whoever has just made it. `replace` would look at each of its fields."""
+        object.__setattr__(self, "size_bytes", size_bytes)
+        object.__setattr__(self, "sent", sent)
+        return self
+
     def each(self) -> list[Call]:
         """One call a choice. A seed counts on, so that choices differ, each repeatably."""
         seed = self.sampling.seed

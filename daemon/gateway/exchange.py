@@ -11,8 +11,9 @@ import contextlib
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from daemon.engine.base import Delta, Engine, Finished, GenerateRequest, Passed, Progress
 from daemon.errors import EngineError, ReefError
@@ -23,6 +24,7 @@ from daemon.records import Inference, JSONObject, Status, TokenTrace, Usage
 from daemon.serving.serving import Lease
 from daemon.serving.snapshot import Snapshot
 
+Draft: TypeAlias = Callable[..., Inference]
 _log = logging.getLogger("reef.gateway")
 
 
@@ -53,14 +55,16 @@ class Exchange:
         recorder: Recorder,
         lease: Lease,
         request: GenerateRequest,
-        drafts: Sequence[Inference],
+        receipts: Sequence[str],
+        drafts: Sequence[Draft],
         steps: Steps,
         index: int,
         running: set[Exchange],
     ) -> None:
         """
         Args:
-            drafts: the record as far as it is known before the reply; where the request is passed on, one a choice that it asks for.
+            receipts: the record's id; where the request is passed on, one a choice that it asks for.
+            drafts: for each of them what makes the record, once the reply is known.
             lease: released when the generation has ended.
             steps: where it tells what happens, as choice `index`.
             running: where it is listed until it has ended.
@@ -69,6 +73,7 @@ class Exchange:
         self._recorder = recorder
         self._lease = lease
         self._request = request
+        self._receipts = receipts
         self._drafts = drafts
         self._steps = steps
         self._index = index
@@ -105,7 +110,7 @@ class Exchange:
 
     @property
     def record_id(self) -> str:
-        return self._drafts[0].id
+        return self._receipts[0]
 
     @property
     def passes(self) -> bool:
@@ -219,8 +224,7 @@ class Exchange:
         return "tool_calls" if self._replies[place].has_tool_calls and said == "stop" else said
 
     def _record(self, place: int, finish_reason: str, said: _Said, status: Status = Status.OK, error: str = "") -> Inference:
-        return replace(
-            self._drafts[place],
+        return self._drafts[place](
             reply=self._replies[place].message(),
             first_token_ms=self._first_token_ms,
             total_ms=self._elapsed_ms(),

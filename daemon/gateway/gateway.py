@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 
 from starlette.requests import Request
 
@@ -83,10 +83,10 @@ class Gateway(Starter):
     def sent(self, call: Call, body: Body, request: Request, *headers: str) -> Call:
         """`call` with what the client sent, for an engine that speaks the wire. `headers`: names of those that the wire needs."""
         if call.wire not in self._services.engine.wires:
-            return replace(call, size_bytes=len(body.data))
+            return call.came(len(body.data), None)
         known = headers_of(request.scope)
         kept = {name: known[name] for name in headers if name in known}
-        return replace(call, sent=Sent(body.data, body.value, kept), size_bytes=len(body.data))
+        return call.came(len(body.data), Sent(body.data, body.value, kept))
 
     async def place(self, call: Call, request: Request) -> Place:
         """Decide scenario and session of a conversation.
@@ -258,8 +258,10 @@ def begin(
             extra=call.extra,
             forward=forward,
         )
-        draft = Inference(  # the record, as far as it is known before the reply
-            id=place.receipt_of(index),
+        receipts = [place.receipt_of(index)]
+        draft = partial(  # the record, as far as it is known before the reply
+            Inference,
+            id=receipts[0],
             scenario=place.scenario,
             session=place.session,
             created_at=time.time(),
@@ -269,8 +271,6 @@ def begin(
             wire=call.wire,
             messages=call.messages,
             effective_messages=None if effective == call.messages else effective,
-            reply={},
-            finish_reason="",
             kind=place.match.kind,
             lineage=place.lineage(index),
             sampling=sampling,
@@ -279,11 +279,12 @@ def begin(
         )
         drafts = [draft]
         if request.forward is not None:
-            drafts += [replace(draft, id=place.receipt_of(at), lineage=place.lineage(at)) for at in range(1, call.choices)]
+            receipts += [place.receipt_of(at) for at in range(1, call.choices)]
+            drafts += [partial(draft, id=receipts[at], lineage=place.lineage(at)) for at in range(1, call.choices)]
     except BaseException:
         lease.release()
         raise
-    return Exchange(engine, recorder, lease, request, drafts, steps, index, set() if running is None else running)
+    return Exchange(engine, recorder, lease, request, receipts, drafts, steps, index, set() if running is None else running)
 
 
 def scenario_of(request: Request) -> str:
