@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from daemon import json_text
 from daemon.experience.packing import digest
@@ -22,6 +23,7 @@ _HEADERS = (
     "x-session-affinity",
     "thread-id",
 )
+_ANY_HEADER = frozenset(_HEADERS)
 _MAX_ID_CHARACTERS = 200
 _SECRETS = Redactor()
 
@@ -50,6 +52,7 @@ _COMPACTED = (
     "what did we do so far?",
 )
 _SYSTEM_CHARACTERS = 20_000  # of a system text, in which an aside's is looked for
+_SYSTEM_TEXTS = 32  # an agent sends the same one with every request
 _BEGINNING_MESSAGES = 4  # among which a summary is looked for, and how much of each
 _BEGINNING_CHARACTERS = 2000
 
@@ -72,9 +75,10 @@ class SessionFacts:
 
 def identify(headers: Mapping[str, str], body: JSONObject) -> str | None:
     """The session id that the client itself sends, or None. Header names in `headers` are lower case."""
-    for name in _HEADERS:
-        if value := headers.get(name, "").strip():
-            return session_id(value)
+    if not _ANY_HEADER.isdisjoint(headers):
+        for name in _HEADERS:
+            if value := headers.get(name, "").strip():
+                return session_id(value)
     if value := _text(body.get("prompt_cache_key")):
         return session_id(value)
     metadata = body.get("metadata")
@@ -163,11 +167,13 @@ def begins_with_summary(texts: Sequence[str]) -> bool:
     return any(phrase in text for text in (text[:_BEGINNING_CHARACTERS].lower() for text in texts) for phrase in _COMPACTED)
 
 
+@lru_cache(maxsize=_SYSTEM_TEXTS)
 def _is_title_or_summary(system: str) -> bool:
     system = system[:_SYSTEM_CHARACTERS].lower()
     return any(phrase in system for phrase in _TITLE_OR_SUMMARY) or (" title" in system and bool(_TITLE.search(system)))
 
 
+@lru_cache(maxsize=_SYSTEM_TEXTS)
 def _is_commit(system: str) -> bool:
     system = system[:_SYSTEM_CHARACTERS].lower()
     return "git commit messages" in system and bool(_COMMIT.search(system))

@@ -153,9 +153,11 @@ def reply_mark(prompt_marks: Sequence[int], reply: Message) -> int:
 
 def message_mark(message: Message) -> int:
     """64 bits that name what one message says in this process; chance alone makes two the same, for Python keys its hashes anew."""
-    role = message.get("role")
-    content = message.get("content")
-    parts: list[int | str] = ["system" if role == "developer" else fingerprint(role), text_of(content).strip()]
+    role, content = message.get("role"), message.get("content")
+    said = fingerprint("system" if role == "developer" else role)
+    if isinstance(content, str) and "tool_calls" not in message:  # most are
+        return hash((said, content.strip()))
+    parts: list[int | str] = [said, text_of(content).strip()]
     if isinstance(content, list):
         parts.extend(fingerprint(part) for part in content if isinstance(part, dict) and not isinstance(part.get("text"), str))
     calls = message.get("tool_calls")
