@@ -37,11 +37,14 @@ def _start(repository: Repository, scenario: str, name: str) -> Release:
 
 
 def _back(repository: Repository, scenario: str, release: Release, steps: int) -> Release:
-    path = [release]
-    chain = repository.chain(scenario)
-    following = release.id if any(one.id == release.id for one in chain) else release.manifest.parent_release_id
-    place = next((number for number, one in enumerate(chain) if one.id == following), len(chain))
-    path += chain[place + (following == release.id) :]
+    newest = repository.chain(scenario, steps + 1)
+    if newest and newest[0].id == release.id:  # from the head: nothing older is read
+        path = newest
+    else:
+        chain = repository.chain(scenario)
+        following = release.id if any(one.id == release.id for one in chain) else release.manifest.parent_release_id
+        place = next((number for number, one in enumerate(chain) if one.id == following), len(chain))
+        path = [release, *chain[place + (following == release.id) :]]
     if steps >= len(path):
         raise NotFound(
             f"There is nothing {steps} step{'s' if steps > 1 else ''} before {release.id}: {path[-1].id} is the first release.",
