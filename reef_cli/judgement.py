@@ -89,10 +89,18 @@ def splits(evaluation: JSONObject) -> list[Split]:
 
 def sentences(evaluation: JSONObject) -> list[str]:
     """The statistics behind the decision, a sentence each."""
-    facts = output.part(evaluation, "statistics")
+    found = statistics(output.part(evaluation, "statistics"), is_played=any(split.name == "held-out" for split in splits(evaluation)))
+    left_out = evaluation.get("left_out")
+    if isinstance(left_out, int) and left_out:
+        found.append(f"{_count(left_out, 'task')} left out: the candidate contains the prompt.")
+    return found
+
+
+def statistics(facts: JSONObject, *, is_played: bool) -> list[str]:
+    """A gate's numbers, a sentence each; nothing for what it did not measure. `is_played`: there were held-out tasks."""
     found = []
     p, level, look = facts.get("p"), facts.get("level"), facts.get("look")
-    if isinstance(p, float | int) and any(split.name == "held-out" for split in splits(evaluation)):
+    if isinstance(p, float | int) and is_played:
         luck = f"If both were equally good, luck alone would do at least as well with probability {_short(p)}"
         allowed = f"; the gate lets pass what is at most {_short(level)}" if isinstance(level, float | int) else ""
         times = f", as this was look {look} at these tasks" if isinstance(look, int) and look > 1 else ""
@@ -104,9 +112,6 @@ def sentences(evaluation: JSONObject) -> list[str]:
     if isinstance(rise, float | int):
         limit = f"; at most {most * 100:.0f} % is allowed" if isinstance(most, float | int) else ""
         found.append(f"The loss of general text {'rose' if rise >= 0 else 'fell'} by {abs(rise) * 100:.1f} %{limit}.")
-    left_out = evaluation.get("left_out")
-    if isinstance(left_out, int) and left_out:
-        found.append(f"{_count(left_out, 'task')} left out: the candidate contains the prompt.")
     more = facts.get("more_tasks")
     if isinstance(more, int):
         found.append(f"{_count(more, 'more task')} of this kind would decide.")
