@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.records import JSONObject
+from reef_cli.tui.releases.chain import Chain
 from reef_cli.tui.releases.release import Release, State, read
 from reef_cli.tui.releases.rows import rows
 from reef_cli.tui.widgets.feed import Feed
@@ -144,3 +146,31 @@ def test_a_row_never_leaves_its_width_and_never_breaks_its_line(release: Release
     for line in row.lines(width):
         assert sum(cells(text) for text, _ in line) <= width
         assert all(text.isprintable() for text, _ in line)
+
+
+@given(st.lists(st.one_of(st.integers(1, 12), st.sampled_from(["refresh", "more"])), max_size=20))
+def test_what_is_loaded_has_no_gap_whatever_is_published_meanwhile(steps: list[int | str]) -> None:
+    """A number: so many releases are published. Pages of five."""
+    published = [item(1, "the base model", 0)]
+
+    def answer(query: JSONObject) -> JSONObject:
+        before = int(str(query.get("before", "r9999"))[1:])
+        below = [release for release in reversed(published) if int(str(release["release_id"])[1:]) < before]
+        return {**page(below[:5]), "next": below[4]["release_id"] if len(below) > 5 else None}
+
+    async def play() -> None:
+        loaded = Chain(FakeDaemon({f"{BASE}/releases": answer}), "default")
+        await loaded.refresh()
+        for step in steps:
+            if isinstance(step, int):
+                published.extend(item(len(published) + 1, "+1 rule", 0) for _ in range(step))
+            elif step == "more":
+                await loaded.load_more()
+            else:
+                await loaded.refresh()
+                assert loaded.releases[0].number == len(published)
+            numbers = [release.number for release in loaded.releases]
+            assert numbers == list(range(numbers[0], numbers[-1] - 1, -1))
+            assert loaded.complete == (numbers[-1] == 1)
+
+    asyncio.run(play())

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from textual.pilot import Pilot
+from textual.widgets._footer import FooterKey
 
 from daemon.errors import Conflict
 from daemon.records import JSONObject
 from reef_cli.tui.widgets.feed import Feed
 from tests.tui.fake_daemon import Answer, FakeDaemon, scenario, status
-from tests.tui.looking import Snapshots, opened, screen_text, settled, until
+from tests.tui.looking import LARGE, Snapshots, opened, screen_text, settled, until
 from tests.tui.release_answers import BASE, answers, chain, detail, diff, item, page
 
 
@@ -87,13 +88,14 @@ async def test_a_head_that_moved_meanwhile_is_named_and_asked_about_again() -> N
 
 async def test_a_refusal_is_a_sentence_and_what_was_there_stays() -> None:
     daemon = _daemon()
-    daemon.answers[f"POST {BASE}/rollback"] = Conflict("r11 was made for another base model.", "base missing: put back OLD.gguf")
+    daemon.answers[f"POST {BASE}/rollback"] = Conflict("r11 does not fit:\n  AGENTS.md:12", "Put back OLD.gguf")
     async with opened(daemon) as pilot:
         await _select(pilot, "r11")
         await pilot.press("r")
         await until(pilot, "what r11 holds")
         await pilot.press("y")
-        shown = await until(pilot, "put back OLD.gguf")
+        shown = await until(pilot, "Put back OLD.gguf")
+        assert "r11 does not fit:\n" not in shown and "AGENTS.md:12" in shown
         assert "●   r14" in shown
 
 
@@ -218,3 +220,28 @@ async def test_without_a_mark_the_older_one_comes_first_and_the_sides_can_be_swa
         await pilot.press("r")
         await settled(pilot)
         assert "will serve" not in screen_text(pilot), "a comparison has no release under the cursor"
+
+
+async def test_the_mouse_does_what_the_keys_do() -> None:
+    daemon = _daemon()
+    daemon.answers[f"POST {BASE}/rollback"] = _moved(daemon, item(16, "back to r12: what r12 holds", 0, "rollback", current=True))
+    async with opened(daemon, size=LARGE) as pilot:
+        await pilot.click(Feed, offset=(20, 6))
+        await until(pilot, "back to r10")
+        assert pilot.app.query_one(Feed).selected == "r12", "the fourth release, two lines each"
+        key = next(key for key in pilot.app.query(FooterKey) if key.description == "Roll back")
+        await pilot.click(key)
+        await until(pilot, "r16 will serve r12's content")
+        await pilot.click("Pressable.yes")
+        await until(pilot, "r16 serves now.")
+
+
+async def test_while_the_daemon_is_lost_its_key_starts_it_and_the_last_data_stay() -> None:
+    daemon = _daemon()
+    async with opened(daemon) as pilot:
+        daemon.there = False
+        daemon.lose()
+        assert "r14" in await until(pilot, "The daemon does not answer.")
+        await pilot.press("u")
+        await settled(pilot)
+        assert daemon.started == 1 and not daemon.bodies("POST", f"{BASE}/undo")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from reef_cli import output
@@ -21,6 +22,7 @@ class Chain:
         self.releases: list[Release] = []
         self.complete = False
         """The first release is loaded too."""
+        self._asking = asyncio.Lock()  # an older answer must not come over a newer one
 
     @property
     def head(self) -> Release | None:
@@ -40,6 +42,28 @@ class Chain:
         Raises:
             ReefError: the daemon refused, or is not there; what was known stays.
         """
+        async with self._asking:
+            await self._refresh()
+
+    async def load_more(self) -> bool:
+        """The next page of older ones; False where there is none. Raises what `refresh` raises."""
+        async with self._asking:
+            if self.complete or not self.releases:
+                return False
+            page, more = await self._page(self.releases[-1].id)
+            self.complete = not more
+            self.releases += [release for release in page if release.number < self.releases[-1].number]
+            return bool(page)
+
+    def update(self, release: Release) -> bool:
+        """Take over what details told of one release; True if that differs from what was known."""
+        for index, known in enumerate(self.releases):
+            if known.id == release.id and known != release:
+                self.releases[index] = release
+                return True
+        return False
+
+    async def _refresh(self) -> None:
         page, more = await self._page(None)
         known = {release.id for release in self.releases}
         oldest = page[-1].number if page else 0
@@ -49,26 +73,6 @@ class Chain:
             rest = [replace(release, state=State.EARLIER) if release.serves else release for release in rest]
         self.complete = self.complete if rest else not more
         self.releases = [*page, *rest]
-
-    async def load_more(self) -> bool:
-        """The next page of older ones; False where there is none. Raises what `refresh` raises."""
-        if self.complete or not self.releases:
-            return False
-        last = self.releases[-1]
-        page, more = await self._page(last.id)
-        self.complete = not more
-        # Meanwhile a refresh may have dropped or taken up pages; only what joins the end is added.
-        if self.releases and self.releases[-1].id == last.id:
-            self.releases += [release for release in page if release.number < last.number]
-        return bool(page)
-
-    def update(self, release: Release) -> bool:
-        """Take over what details told of one release; True if that differs from what was known."""
-        for index, known in enumerate(self.releases):
-            if known.id == release.id and known != release:
-                self.releases[index] = release
-                return True
-        return False
 
     async def _page(self, before: str | None) -> tuple[list[Release], bool]:
         answer = await self._daemon.get(scenario_path(self._scenario, "releases"), {"limit": PAGE, "before": before})

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.events import Resize
+from textual.timer import Timer
 
 from daemon.errors import Conflict
 from reef_cli import output
@@ -33,8 +34,7 @@ from reef_cli.tui.widgets.find import Find
 from reef_cli.tui.widgets.steady import Steady
 
 _NARROW_BELOW = 100
-_SETTLED_S = 0.12
-"""So long a release is under the cursor before its details are asked for."""
+_RESTS_S = 0.08
 _HEAD_MOVES = frozenset({"rollback", "undo", "promote"})
 
 
@@ -55,9 +55,7 @@ class ReleasesPane(Pane):
         Binding("i", "pin", "Pin", show=False, tooltip="Keep this release whole, or let it go."),
         Binding("w", "why", "Why", show=False, tooltip="Which release and sessions brought a line."),
         Binding("e", "explain", "Explain", show=False, tooltip="Write one file about this release that can be shown to others."),
-        Binding(
-            "slash", "find", "Find", show=False, key_display="/", tooltip="Narrow the list: words, states such as held or pinned, recipes."
-        ),
+        Binding("slash", "find", "Find", key_display="/", tooltip="Narrow the list: words, states such as held or pinned, recipes."),
     ]
     DEFAULT_CSS = """
     ReleasesPane {
@@ -82,6 +80,7 @@ class ReleasesPane(Pane):
         self._chain = Chain(daemon, scenario)
         self._marked = ""
         self._words: list[str] = []
+        self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
         with Container(id="chain"):
@@ -161,14 +160,11 @@ class ReleasesPane(Pane):
             self._show()
 
     @on(Feed.Moved)
-    def _moved(self, event: Feed.Moved) -> None:
-        self.query_one(ReleaseDetails).show(self.selected)
-        if event.key:
-            self.set_timer(_SETTLED_S, lambda: self._settled(event.key))
-
-    def _settled(self, key: str) -> None:
-        if key == self.query_one(Feed).selected:
-            self._load_details(key)
+    def _moved(self) -> None:
+        """The details follow when the cursor rests: while a key is held down, only the list is painted."""
+        if self._rest is not None:
+            self._rest.stop()
+        self._rest = self.set_timer(_RESTS_S, self._show_details)
 
     @on(Feed.Chosen)
     def _chosen(self) -> None:
@@ -285,11 +281,13 @@ class ReleasesPane(Pane):
                 return
             try:
                 answer = await moves.ask(move)
-            except Conflict:
+            except Conflict as error:
                 await self._reload()
                 head = self._chain.head
                 if not move.head or head is None or head.id == move.head:
-                    raise
+                    words = output.printable_lines(f"{error.message} {error.hint}")  # conflicting files stand on lines of their own
+                    self.notify(words, title=move.title, severity="error", markup=False, timeout=20)
+                    return
                 news = [f"{head.id} serves now; you saw {move.head}. Nothing was changed yet."]
                 continue
             await self._reload()
