@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.records import JSONObject
@@ -140,6 +140,7 @@ def releases(draw: st.DrawFn) -> Release:
     return replace(made, state=draw(st.sampled_from(State)), aged=draw(st.booleans()))
 
 
+@settings(deadline=None)
 @given(release=releases(), width=st.integers(40, 200), marked=st.booleans())
 def test_a_row_never_leaves_its_width_and_never_breaks_its_line(release: Release, width: int, marked: bool) -> None:
     [row] = rows([release], release.id if marked else "", complete=True)
@@ -148,6 +149,7 @@ def test_a_row_never_leaves_its_width_and_never_breaks_its_line(release: Release
         assert all(text.isprintable() for text, _ in line)
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.integers(1, 12), st.sampled_from(["refresh", "more"])), max_size=20))
 def test_what_is_loaded_has_no_gap_whatever_is_published_meanwhile(steps: list[int | str]) -> None:
     """A number: so many releases are published. Pages of five."""
