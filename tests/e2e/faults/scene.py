@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
+from daemon.harness.hints import with_hints
+from daemon.serving_hints import ServingHints
 from daemon.training.lora_gguf import BaseShape, write_lora_gguf
-from daemon.versions.manifest import Operation
+from daemon.versions.manifest import Operation, RecipeFacts
 from daemon.versions.release import Draft
 from daemon.versions.repository import Repository
 from tests.e2e.reef_home import ReefHome
@@ -120,6 +122,21 @@ def add_lora_release(reef: ReefHome, seed: int = 1) -> str:
     finally:
         repository.close()
         shutil.rmtree(reef.root.parent / f"lora-{seed}", ignore_errors=True)
+
+
+def hold_candidate(reef: ReefHome, recipe: str) -> str:
+    """With the daemon down: hold a candidate with a system prefix, as a run of `recipe` leaves it that did not see enough evidence."""
+    repository = Repository(reef.home.versions)
+    try:
+        head = repository.head("default")
+        if head is None:
+            raise RuntimeError("start the daemon once before: it makes the first release")
+        harness = with_hints(head.tree, ServingHints(system_prefix="You are helper 1."))
+        facts = RecipeFacts(name="quick", path=f"fault_recipes:{recipe}")
+        drafted = Draft("default", Operation.TRAINING, head.manifest.base, harness, change="+1 prefix", recipe=facts, seed=1, who="test")
+        return repository.hold(repository.prepare(drafted)).id
+    finally:
+        repository.close()
 
 
 def check_promises(reef: ReefHome, receipts: list[str], allowed_heads: set[str]) -> str:
