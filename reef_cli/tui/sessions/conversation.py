@@ -9,7 +9,7 @@ from reef_cli import output
 from reef_cli.client import scenario_path
 from reef_cli.tui.daemon import Daemon
 from reef_cli.tui.sessions.blocks import Words
-from reef_cli.tui.sessions.trajectory import rows_of
+from reef_cli.tui.sessions.trajectory import Remembered, rows_of
 from reef_cli.tui.widgets.feed import Row
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Conversation:
         self.all = 0
         self.opened: set[str] = set()
         """The keys of those blocks that are not folded."""
+        self._made: dict[str, Remembered] = {}
         self._daemon = daemon
         self._path = scenario_path(scenario, "sessions", session)
 
@@ -51,6 +52,7 @@ class Conversation:
             start = max(0, self.first - PAGE)
             answer = await self._ask(start, self.first - start)
             self.turns, self.first = output.rows(answer, "turns") + self.turns, start
+            self._made.clear()  # results may find the names of their tools now
             return True
         if self.behind >= self.all:
             return False
@@ -73,7 +75,7 @@ class Conversation:
         return self.turns[place - self.first] if self.first <= place < self.behind else None
 
     def rows(self) -> list[Row]:
-        found = rows_of(self.turns, self.first, self.opened)
+        found = rows_of(self.turns, self.first, self.opened, self._made)
         if self.first:
             found.insert(0, Words("above", f"… {self.first} before"))
         if self.behind < self.all:

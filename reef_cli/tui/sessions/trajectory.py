@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reef_cli import output
@@ -23,17 +24,38 @@ _STEPS = {
     "retry": "the request of {} again",
     "choice": "one more reply to the request of {}",
 }
+_USUAL = ("stop", "tool_calls", "ok")
 _NAMES = {"developer": "system", "tool": "result", "function": "result"}
 
 
-def rows_of(turns: Sequence[JSONObject], first: int = 0, opened: Collection[str] = ()) -> list[Row]:
+@dataclass(slots=True)
+class Remembered:
+    """One turn's rows, and what they were made from."""
+
+    turn: JSONObject
+    place: int
+    mark: str
+    when: str
+    tools: dict[str, str]  # the calls that it makes: id → name
+    rows: list[Row]
+
+    def fits(self, turn: JSONObject, place: int, mark: str, opened: Collection[str]) -> bool:
+        same = self.turn is turn and self.place == place and self.mark == mark and self.when == output.age(turn.get("created_at"))
+        return same and all(row.opened == (row.key in opened) for row in self.rows if isinstance(row, Block) and row.selectable)
+
+
+def rows_of(
+    turns: Sequence[JSONObject], first: int = 0, opened: Collection[str] = (), known: dict[str, Remembered] | None = None
+) -> list[Row]:
     """The rows of some of a session's turns, which stand beside each other in it.
 
     Args:
         turns: as the daemon shows them.
         first: the place of the first of them in the whole session.
         opened: the keys of those blocks that are not folded.
+        known: by receipt, what was made before; kept up to date.
     """
+    known = known if known is not None else {}
     found: list[Row] = []
     tools: dict[str, str] = {}
     numbers = {output.text(turn.get("receipt")): _number(turn.get("number")) for turn in turns}
@@ -45,7 +67,14 @@ def rows_of(turns: Sequence[JSONObject], first: int = 0, opened: Collection[str]
             continue
         before = line if line is not None else (0 if first == 0 else _number(turn.get("line")))
         line = _number(turn.get("line"))
-        found += _turn(turn, place, receipt, _mark(turn, before, numbers), tools, opened)
+        mark = _mark(turn, before, numbers)
+        made = known.get(receipt)
+        if made is None or not made.fits(turn, place, mark, opened):
+            calls = {output.text(call.get("id")): called(call)[0] for call in output.rows(output.part(turn, "reply"), "tool_calls")}
+            rows = _turn(turn, place, receipt, mark, tools, opened)
+            made = known[receipt] = Remembered(turn, place, mark, output.age(turn.get("created_at")), calls, rows)
+        tools |= made.tools
+        found += made.rows
     return found
 
 
@@ -108,7 +137,6 @@ def _message(message: JSONObject, place: int, key: str, tools: dict[str, str], o
         )
     for number, call in enumerate(calls):
         tool, arguments = called(call)
-        tools[output.text(call.get("id"))] = tool
         is_open = f"{key}/call{number}" in opened
         shown = arguments if is_open else " · ".join(" ".join(line.split()) for line in arguments.split("\n") if line.strip())
         found.append(_block(f"{key}/call{number}", place, "call", shown, opened, fold=3, lead=cut(tool, 40)))
@@ -162,10 +190,9 @@ def _facts(turn: JSONObject) -> str:
     total = turn.get("total_ms")
     if isinstance(total, int | float) and total > 0:
         facts.append(f"{total / 1000:.1f} s")
-    facts += [output.text(turn.get(name), "") for name, usual in (("finish_reason", "stop"), ("status", "ok")) if turn.get(name) != usual]
+    facts += [output.text(turn.get(name), "") for name in ("finish_reason", "status") if turn.get(name) not in _USUAL]
     if retries := _number(turn.get("retries")):
         facts.append(f"asked {retries + 1} times")
-    facts.append(output.text(turn.get("receipt"), ""))
     return clean(" · ".join(dict.fromkeys(fact for fact in facts if fact)))
 
 
@@ -173,7 +200,7 @@ def _signals(signals: Sequence[str], place: int, receipt: str) -> Block:
     marked = [f"{'✓ ' if signal in _GOOD else '✗ ' if signal in _BAD else ''}{signal.replace('_', ' ')}" for signal in signals]
     is_bad, is_good = any(signal in _BAD for signal in signals), any(signal in _GOOD for signal in signals)
     role = "bad" if is_bad and not is_good else "good" if is_good and not is_bad else ""
-    return Block(f"{receipt}/signals", place, "signals", clean(" · ".join(marked)), role=role)
+    return Block(f"{receipt}/signals", place, "signals", clean(" · ".join(marked)), role=role, selectable=False)
 
 
 def _report(report: JSONObject, place: int, key: str, opened: Collection[str]) -> Block:
