@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _LABEL = 15
 _WIDEST = 110
 _SESSIONS = 8
+_SHORTEST_TITLE = 12
+_DIGITS = 16  # of a hash; the whole one is in the JSON
 _SETTINGS = 12
 _BAR = 24
 _STATES = {"held": "○ held", "rejected": "× rejected", "promoted": "↑ promoted"}
@@ -27,7 +29,7 @@ def page(answer: JSONObject, scenario: str) -> Iterator[str]:
     yield " · ".join(facts)
     yield from _wrapped(change_line.line(answer), width) or ["no change"]
     yield ""
-    for label, lines in _sections(answer):
+    for label, lines in _sections(answer, width - _LABEL - 1):
         shown = [part for line in lines for part in _wrapped(line, width - _LABEL - 1)]
         for number, line in enumerate(shown):
             yield f"{output.paint((label if number == 0 else '').ljust(_LABEL), output.DIM)} {line}".rstrip()
@@ -35,13 +37,13 @@ def page(answer: JSONObject, scenario: str) -> Iterator[str]:
     yield output.paint(_next(answer, name, scenario), output.DIM)
 
 
-def _sections(answer: JSONObject) -> Iterator[tuple[str, list[str]]]:
+def _sections(answer: JSONObject, width: int) -> Iterator[tuple[str, list[str]]]:
     """Label → lines, without what there is nothing to say of."""
     for label, lines in (
         ("Why", _why(answer)),
         ("Made", _made(answer)),
         ("Evaluation", list(_evaluation(answer))),
-        ("Learned from", list(_sessions(answer))),
+        ("Learned from", list(_sessions(answer, width))),
         ("LoRA", _lora(answer)),
         ("Files", _files(answer)),
         ("Base model", _base(answer)),
@@ -100,11 +102,11 @@ def _evaluation(answer: JSONObject) -> Iterator[str]:
         sides = ((split.before, "before"), (split.after, "after"))
         yield f"{split.name:9} {split.points}: {split.tally}{tokens}"
         for value, side in sides:
-            yield f"{'':9} {bars.bar(value, split.tasks, _BAR):{_BAR}} {side}"
+            yield f"{'':9} {bars.bar(value, split.tasks, _BAR):·<{_BAR}} {side}"
     yield from judgement.sentences(evaluation)
 
 
-def _sessions(answer: JSONObject) -> Iterator[str]:
+def _sessions(answer: JSONObject, width: int) -> Iterator[str]:
     sessions = output.rows(answer, "sessions")
     records = answer.get("records")
     if not isinstance(records, list) or not records:
@@ -112,8 +114,8 @@ def _sessions(answer: JSONObject) -> Iterator[str]:
     yield f"{_count(len(records), 'record')} of {_count(len(sessions), 'session')}"
     for one in sessions[:_SESSIONS]:
         turns = one.get("receipts")
-        title = output.shorten(output.text(one.get("title"), "without a text"), 60)
-        yield f"{output.text(one.get('id'))}  {_count(turns if isinstance(turns, int) else 0, 'turn')}  {title}"
+        facts = f"{output.text(one.get('id'))}  {_count(turns if isinstance(turns, int) else 0, 'turn')}  "
+        yield facts + output.shorten(output.text(one.get("title"), "without a text"), max(_SHORTEST_TITLE, width - len(facts)))
     if len(sessions) > _SESSIONS:
         yield f"… {_count(len(sessions) - _SESSIONS, 'more session')} (--json)"
     gone = answer.get("records_gone")
@@ -128,7 +130,7 @@ def _lora(answer: JSONObject) -> list[str]:
             modules = details.get("modules")
             names = ", ".join(output.text(one) for one in modules) if isinstance(modules, list) else ""
             facts = [f"rank {output.text(details.get('rank'))}", output.size(artifact.get("size_bytes")), f"of {names}" if names else ""]
-            return [" · ".join(fact for fact in facts if fact), f"sha256 {output.text(artifact.get('content_id'))}"]
+            return [" · ".join(fact for fact in facts if fact), f"sha256 {output.text(artifact.get('content_id'))[:_DIGITS]}…"]
     return []
 
 
@@ -141,7 +143,7 @@ def _base(answer: JSONObject) -> list[str]:
     base = output.part(answer, "base")
     facts = [output.text(base.get(name), "") for name in ("model", "quantisation", "architecture")]
     digest = output.text(base.get("sha256"), "")
-    return [" · ".join(fact for fact in facts if fact), f"sha256 {digest}" if digest else ""]
+    return [" · ".join(fact for fact in facts if fact), f"sha256 {digest[:_DIGITS]}…" if digest else ""]
 
 
 def _settings(answer: JSONObject) -> list[str]:

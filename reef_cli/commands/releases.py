@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from daemon.records import JSONObject
 
 _NARROWEST_LINE = 20
-_HEADER = ("release", "made", "by", "what changed, and what the evaluation showed", "")
+_HEADER = ("release", "made", "by", "what changed, and what it was worth", "")
 
 
 def releases(
