@@ -53,7 +53,11 @@ def _follow_again(client: Client, scenario: str, answer: JSONObject, run_id: str
         _tell(scenario, output.text(answer.get("head")), release, output.text(made.get("change"), "promote"))
     else:
         print(verdict(run))
-        print(f"  {output.text(answer.get('head'))} serves as before. Run the recipe anew on it: reef evolve -s {scenario}")
+        stands = output.text(answer.get("head"))
+        if run.get("verdict") == "held" and release:
+            print(f"  {stands} serves as before. Let the two serve together all the same: reef promote {release} -s {scenario}")
+        else:
+            print(f"  {stands} serves as before. Run the recipe anew on it: reef evolve -s {scenario}")
     if run.get("status") in ("failed", "cancelled"):
         raise typer.Exit(1)
 

@@ -32,6 +32,8 @@ from daemon.records import DEFAULT_SCENARIO, Inference, JSONObject, TurnKind
 from daemon.services import Services
 from daemon.serving.releases import base_facts
 from daemon.serving.serving import HEAD, Lease
+from daemon.versions.pins import pinned
+from daemon.versions.release import Release
 
 MAX_IN_FLIGHT = 256
 """Live requests that are answered at once, those included that wait for the engine, whose own queue is shorter."""
@@ -188,8 +190,16 @@ class Gateway(Starter):
     async def model_names(self, request: Request) -> list[str]:
         """The model, and the releases of the request's scenario under which it can be asked for: those that were made for it."""
         scenario, model = scenario_of(request), self.model
-        chain, base = await asyncio.to_thread(self._services.repository.chain, scenario, _PINNABLE), base_facts(model)
-        return [model.id, *(f"{model.id}@{release.id}" for release in chain if release.manifest.base.same_weights(base))]
+        found, base = await asyncio.to_thread(self._askable, scenario), base_facts(model)
+        return [model.id, *(f"{model.id}@{release.id}" for release in found if release.manifest.base.same_weights(base))]
+
+    def _askable(self, scenario: str) -> list[Release]:
+        """The newest releases of the chain, then older ones that are pinned."""
+        repository = self._services.repository
+        newest = repository.chain(scenario, _PINNABLE)
+        listed = {release.id for release in newest}
+        kept = sorted(pinned(repository, scenario), key=lambda release_id: -int(release_id[1:]))
+        return [*newest, *(repository.release(scenario, release_id) for release_id in kept if release_id not in listed)]
 
     async def _admit(self, call: Call, request: Request, *, long: bool) -> str:
         """The request's scenario, once all that can be checked without the engine is."""

@@ -96,3 +96,19 @@ async def test_a_release_of_another_model_is_refused_with_the_file_to_put_back(t
         assert refused["hint"] == f"base missing: put back gone.gguf (sha256 {'a' * 64}), then: reef models use gone.gguf"
         undone = await daemon.owner.post(f"{BASE}/undo", json={})
         assert undone.status_code == 409 and undone.json()["error"]["hint"] == refused["hint"]
+
+
+async def test_an_old_release_that_is_pinned_can_still_be_asked_by_name(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        services = daemon.services
+        base = base_facts(services.engine.model)
+        for number in range(22):
+            head = services.repository.head("default")
+            assert head is not None
+            drafted = Draft("default", Operation.TRAINING, base, HarnessTree({"AGENTS.md": f"- {number}\n"}), who="test")
+            services.repository.publish(drafted, head.id)
+        for name in ("r2", "r23"):
+            await daemon.owner.post(f"{BASE}/pins", json={"release_id": name})
+        names = [model["id"] for model in (await daemon.client.get("/v1/models")).json()["data"]]
+        assert names[1] == "scripted@r23" and names[-1] == "scripted@r2" and len(names) == len(set(names)) == 1 + 20 + 1
+        assert (await daemon.chat("x", model="scripted@r2")).headers["x-reef-release-id"] == "r2"
