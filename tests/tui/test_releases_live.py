@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from daemon.harness_tree import HarnessTree
 from daemon.paths import Home
 from daemon.versions.manifest import EvaluationSummary
 from reef_cli import running as found
@@ -15,7 +17,18 @@ from reef_cli.tui.daemon import Daemon
 from reef_cli.tui.widgets.feed import Feed
 from tests.api.test_release_reading import evaluation, publish, rules
 from tests.daemon.running import running
+from tests.evolution.run_bench import bench
+from tests.evolution.test_promoting import drafted, prefixed
 from tests.tui.looking import settled, until
+
+
+class Local(Client):
+    """The client of a daemon in this process, which no lock file names."""
+
+    def __init__(self, root: Path, port: int) -> None:
+        self.home = Home(root)
+        self.daemon = found.Running(0, "127.0.0.1", port, "", 0.0)
+        self._token = self.home.owner_token.read_text(encoding="utf-8").strip()
 
 
 async def test_releases_are_shown_compared_rolled_back_undone_promoted_and_pinned_for_real(
@@ -29,15 +42,7 @@ async def test_releases_are_shown_compared_rolled_back_undone_promoted_and_pinne
         await publish(daemon, "- Run the tests.\n- Be brief.\n")
         await daemon.services.publisher.hold(rules(daemon, "- Run the tests.\n- Be brief.\n- Be kind.\n", verdict="held: too few tasks"))
 
-        class Local(Client):
-            """The client of this very daemon, which no lock file names."""
-
-            def __init__(self) -> None:
-                self.home = Home(tmp_path)
-                self.daemon = found.Running(0, "127.0.0.1", daemon.port, "", 0.0)
-                self._token = self.home.owner_token.read_text(encoding="utf-8").strip()
-
-        app = ReefApp(Daemon(Local))
+        app = ReefApp(Daemon(partial(Local, tmp_path, daemon.port)))
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
             await until(pilot, "●   r3")
             shown = await until(pilot, "○ r4")
@@ -97,4 +102,21 @@ async def test_releases_are_shown_compared_rolled_back_undone_promoted_and_pinne
             await pilot.press("e")
             await until(pilot, "Texts of sessions are left out.")
             assert "Be kind." in (tmp_path / "default-r7.html").read_text(encoding="utf-8")
-        assert not app.bugs
+            assert not app.bugs
+
+
+@pytest.mark.e2e
+async def test_an_aged_candidate_is_evaluated_on_what_serves_and_the_new_head_appears(tmp_path: Path) -> None:
+    async with bench(tmp_path) as on:
+        await on.services.publisher.hold(drafted(on, harness=prefixed("KNOWS"), change="+1 prefix"))
+        await on.services.publisher.publish(drafted(on, harness=HarnessTree({"AGENTS.md": "- a person was faster\n"})), "r1")
+        app = ReefApp(Daemon(partial(Local, on.services.home.root, on.daemon.port)))
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            await until(pilot, "○ r2")
+            app.query_one(Feed).select("r2")
+            await pilot.press("p")
+            await until(pilot, "r2 was compared with r1; r3 serves now.")
+            await pilot.press("y")
+            await until(pilot, "●   r4", tries=6000)
+            assert "promoted as r4" in await until(pilot, "promoted: ")
+            assert not app.bugs
