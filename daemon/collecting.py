@@ -13,6 +13,7 @@ from pathlib import Path
 
 from daemon.config import Config
 from daemon.config_load import load
+from daemon.errors import NotFound
 from daemon.experience.operations import OperationLog
 from daemon.experience.reader import Reader
 from daemon.experience.runs import Run, RunStore
@@ -88,6 +89,8 @@ def note(log: OperationLog, heads: Mapping[str, str], done: Collected, who: str)
 
 def run_gc(home: Home, serve_file: Path | None, environment: Mapping[str, str], *, dry_run: bool) -> int:
     """The verb, with the daemon down: prints what went as JSON, which `reef gc` shows. Raises ReefError."""
+    if not home.versions.is_dir() or not home.database.is_file():
+        raise NotFound(f"There are no releases in {home.root}.", "Set REEF_HOME, or begin with: reef init.")
     with Instance(home):
         config = load(home, serve_file, environment, {}).config
         store = Store.open(home.database, redaction_of(config))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from dulwich.errors import ChecksumMismatch, ObjectFormatException
+from dulwich.errors import ChecksumMismatch, FileFormatException
 from dulwich.lfs import LFSPointer
 from dulwich.objects import Blob, Commit, ObjectID, ShaFile, Tree
 from dulwich.repo import Repo
@@ -39,7 +39,10 @@ _FILE_MODE: Final = 0o100644
 _TREE_MODE: Final = 0o040000
 _IDENTITY: Final = b"Reef <reef@localhost>"
 _MAX_DEPTH: Final = 16
-UNREADABLE: Final = (ObjectFormatException, ChecksumMismatch, zlib.error, ValueError, AssertionError, EOFError, OSError)
+UNREADABLE: Final = (
+    *(FileFormatException, ChecksumMismatch, zlib.error, OSError, EOFError),
+    *(ValueError, TypeError, IndexError, AssertionError),  # of its parsers, for bytes that are cut off or no object at all
+)
 """What dulwich raises for an object that is none."""
 
 
@@ -197,7 +200,7 @@ class ObjectReader:
         except KeyError as error:
             raise DataError(f"The git object {object_id.decode()} is missing.", "Run `reef fsck`.") from error
         except ChecksumMismatch as error:
-            kind, data = self.raw(object_id)
+            kind, data = self.checked(object_id)
             if kind == Blob.type_num and hash_of(Blob.type_name, data) == self._tombstones.now(object_id.decode()):
                 return Blob.from_string(data)
             raise DataError(f"The git object {object_id.decode()} is damaged.", "Run `reef fsck`.") from error

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from daemon.collecting import run_gc
-from daemon.errors import Conflict
+from daemon.errors import Conflict, NotFound
 from daemon.instance import Instance
 from daemon.paths import Home
 from daemon.serving.releases import base_facts
@@ -102,6 +102,9 @@ async def test_room_is_made_with_the_daemon_down(tmp_path: Path, capsys: pytest.
         (home.runs / name / "job.json").write_text("{}")
     home.config.write_text("storage: {keep_releases: 1}\n")
     age(home, 40 * 86400)
+    with pytest.raises(NotFound, match="no releases in"):
+        run_gc(Home(tmp_path / "elsewhere"), None, {}, dry_run=True)
+    assert not (tmp_path / "elsewhere").exists(), "a look makes nothing"
     with Instance(home), pytest.raises(Conflict, match="already runs"):
         run_gc(home, None, {}, dry_run=True)
     capsys.readouterr()

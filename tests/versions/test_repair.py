@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from dulwich.objects import Blob, Commit, ObjectID, Tree
 from dulwich.repo import Repo
+from hypothesis import HealthCheck, Phase, given, settings, strategies
 
 from daemon.errors import DataError
 from daemon.versions.copies import Clone, Copies, Files
@@ -307,3 +308,35 @@ def test_an_object_in_a_pack_of_a_foreign_git_is_mended_too(path: Path, tmp_path
     assert errors(path)
     assert mend(path, Clone(tmp_path / "copy.git"))
     assert errors(path) == []
+
+
+def damageable(path: Path) -> list[Path]:
+    """Everything that a clone has another copy of, or that follows from the rest."""
+    kept = [*path.glob("objects/??/*"), *path.glob("lfs/objects/??/??/*"), path / head_ref("default"), path / "refs/heads/default"]
+    return sorted(one for one in kept if one.is_file())
+
+
+@settings(
+    max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=strategies.data())
+def test_whatever_is_damaged_a_clone_mends_it(
+    template: Path, tmp_path_factory: pytest.TempPathFactory, data: strategies.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    path, copy = folder / "versions.git", folder / "copy.git"
+    shutil.copytree(template, path)
+    shutil.copytree(template, copy)
+    before = [(release.commit_id, release.content_id) for release in Repository(path, only_look=True).chain("default")]
+    for victim in data.draw(strategies.lists(strategies.sampled_from(damageable(path)), min_size=1, max_size=6, unique=True)):
+        content = victim.read_bytes()
+        how = data.draw(strategies.sampled_from(["delete", "cut", "flip", "garbage", "empty"]))
+        at = data.draw(strategies.integers(0, max(0, len(content) - 1)))
+        victim.unlink()
+        flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+        if how != "delete":
+            victim.write_bytes({"cut": content[:at], "flip": flipped, "garbage": b"\0garbage" * 9, "empty": b""}[how])
+    mend(path, Clone(copy))
+    assert errors(path) == []
+    assert [(release.commit_id, release.content_id) for release in Repository(path).chain("default")] == before
+    shutil.rmtree(folder)
