@@ -28,8 +28,9 @@ def page(story: Story) -> str:
     parts = (
         _head(story),
         _section("What changed", _files(story) + _lora(story)),
+        _section("What it was worth", _worth(story)),
         _section("How it was trained", _curve(story)),
-        _section("What it was worth", _worth(story) + _tasks(story) + _unrelated(story)),
+        _section("Task by task", _tasks(story) + _unrelated(story)),
         _section("Where it comes from", _sources(story)),
         _section("The releases around it", _around(story)),
         _section("To make it again", _table(facts(story))),
@@ -81,7 +82,7 @@ def _files(story: Story) -> str:
         (output.text(one.get("name")), " → ".join(output.text(one.get(side), "unset") for side in ("before", "after")))
         for one in output.rows(story.change, "settings")
     ]
-    return found + (f"<h3>Settings</h3>{_table(settings)}" if settings else "")
+    return found + (_hidden(f"Settings that differ: {len(settings)}", _table(settings)) if settings else "")
 
 
 def _diff(change: JSONObject) -> str:
@@ -111,12 +112,17 @@ def _lora(story: Story) -> str:
     rows = [(name, output.text(before.get(name)), output.text(after.get(name))) for name in ("rank", "alpha")]
     rows.append(("size", output.size(before.get("size_bytes")), output.size(after.get("size_bytes"))))
     table = "".join(f"<tr><th>{_text(name)}</th><td>{_text(old)}</td><td>{_text(new)}</td></tr>" for name, old, new in rows)
+    header = "<tr><th></th><th>before</th><th>after</th></tr>"
     shown = layers(story.change)
     most = max((norm for _, *norms in shown for norm in norms if norm is not None), default=0.0)
-    for layer, old_norm, new_norm in shown:
-        table += f"<tr><th>{_text(layer)}</th>{_norm(old_norm, most, 'before')}{_norm(new_norm, most, 'after')}</tr>"
-    said = '<p class="soft">The bars: the norm of what the LoRA adds to each layer\'s weights.</p>' if shown else ""
-    return f"<h3>LoRA</h3><table><tr><th></th><th>before</th><th>after</th></tr>{table}</table>{said}"
+    norms = "".join(f"<tr><th>{_text(name)}</th>{_norm(old, most, 'before')}{_norm(new, most, 'after')}</tr>" for name, old, new in shown)
+    said = f"What it adds to each of {len(shown)} layers: the norm of the change of its weights"
+    return f"<h3>LoRA</h3><table>{header}{table}</table>" + (_hidden(said, f"<table>{header}{norms}</table>") if shown else "")
+
+
+def _hidden(summary: str, content: str) -> str:
+    """Markup that is shown on demand."""
+    return f"<details><summary>{_text(summary)}</summary><div>{content}</div></details>"
 
 
 def _norm(norm: float | None, most: float, kind: str) -> str:
@@ -150,7 +156,7 @@ def _tasks(story: Story) -> str:
     found = ""
     for split in judgement.SPLITS:
         played = judgement.tasks(story.evaluation, split)
-        found += f"<h3>{split}, task by task</h3>" if played else ""
+        found += f"<h3>{split}</h3>" if played else ""
         found += "".join(_task(task) for task in played)
     return found
 

@@ -25,8 +25,9 @@ def page(story: Story) -> str:
     sections = (
         _head(story),
         _section("What changed", _files(story)),
+        _section("What it was worth", _worth(story)),
         _section("How it was trained", _curve(story)),
-        _section("What it was worth", [*_worth(story), *_tasks(story)]),
+        _section("Task by task", _tasks(story)),
         _section("Where it comes from", _sources(story)),
         _section("The releases around it", _around(story)),
         _section("To make it again", _table(("what", "is"), [(name, _code(value)) for name, value in facts(story)])),
@@ -134,7 +135,7 @@ def _tasks(story: Story) -> list[str]:
     found: list[str] = []
     for split in judgement.SPLITS:
         played = judgement.tasks(story.evaluation, split)
-        found += [f"### {split}, task by task", ""] if played else []
+        found += [f"### {split}", ""] if played else []
         for task in played:
             summary = f"{_OUTCOMES[task.outcome]} {task.change} {_plain(task.name)} {_plain(task.prompt)}"
             found += _folded(summary, ("before:", task.before.get("reply")), ("after:", task.after.get("reply")))
