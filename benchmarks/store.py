@@ -27,9 +27,10 @@ from benchmarks.engine import markdown
 from benchmarks.engine_tools import Row
 from benchmarks.store_conversations import agent_session, unique_bytes
 from benchmarks.store_million import build, look_in_new_process
+from daemon.experience.jobs import Items
 from daemon.experience.search.file import index_path
 from daemon.experience.store import Store
-from daemon.experience.writer import Items, Writer
+from daemon.experience.writer import Writer
 from daemon.records import Inference, JSONObject
 
 _ROUNDS = 5

@@ -55,9 +55,15 @@ ADMISSION_FAILPOINTS: Final = (
     "admission.session-resolved",  # its session is known, the engine was not asked
     "admission.engine-answered",  # the whole reply is there, nothing of it is stored
     "admission.queued",  # the writer has the record in its queue
-    "admission.in-transaction",  # its rows are written and not committed
+    "admission.journal-written",  # its entry is written and not synced
     "admission.committed",  # it is on disk, nobody was told
     "admission.receipt-sent",  # the last byte of the answer was handed to the socket
+)
+
+FILING_FAILPOINTS: Final = (
+    "filing.in-transaction",  # rows of the journal's entries are written and not committed
+    "filing.committed",  # they are in the tables, and in the journal too
+    "filing.journal-emptied",  # nothing waits any more
 )
 
 FORGET_FAILPOINTS: Final = (

@@ -28,7 +28,7 @@ Tell: TypeAlias = Callable[[str, int, int], None]
 """Told what goes on: a word, how many bytes are done, of how many (0: not known)."""
 
 _ALLOWED = re.compile(
-    r"experience\.db|config\.yaml|teacher-spent\.json|looks/[a-z0-9-]{1,63}\.jsonl|tasks/[^/].{0,300}"
+    r"experience\.(?:db|journal(?:\.unfiled)?)|config\.yaml|teacher-spent\.json|looks/[a-z0-9-]{1,63}\.jsonl|tasks/[^/].{0,300}"
     r"|versions\.git/(?:HEAD|README|packed-refs|refs/[A-Za-z0-9/._-]{1,200}|reef/tombstones\.json|reef/numbers/[a-z0-9-]{1,63}"
     r"|objects/[0-9a-f]{2}/[0-9a-f]{38}|objects/pack/pack-[0-9a-f]{40}\.(?:pack|idx)|lfs/objects/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{64})"
 )

@@ -21,6 +21,8 @@ from daemon import __version__
 from daemon.backup.archive import DATABASE, ArchiveWriter, BackupManifest, Tell, allowed, verify
 from daemon.errors import Busy, Conflict, NotFound, StorageError
 from daemon.experience.database import open_reader, storage_errors
+from daemon.experience.journal import journal_path, unfiled_path
+from daemon.experience.unfiled import settle
 from daemon.files import fsync_folder
 from daemon.paths import Home
 from daemon.versions.repository import Repository
@@ -126,6 +128,10 @@ def _copy_database(home: Home, stage: Path, tell: Tell) -> int:
     if not home.database.is_file():
         return 0
     tell("Copying the experience", 0, 0)
+    settle(home.database)
+    for path in (journal_path(home.database), unfiled_path(journal_path(home.database))):
+        if path.is_file():  # a killed daemon's, or another process writes; before the tables, which take up what leaves it
+            shutil.copyfile(path, stage / path.name)
     with storage_errors(), contextlib.closing(open_reader(home.database)) as source:
         source.execute("PRAGMA query_only = OFF")
         source.execute("VACUUM INTO ?", (str(stage / DATABASE),))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from daemon.errors import DataError
 from daemon.experience.database import storage_errors
+from daemon.experience.entry import Entry
+from daemon.experience.journal import entries, journal_path, unfiled_path
 from daemon.experience.loading import STEPS
 from daemon.experience.packing import digest, object_from_json, unpack, unpack_trace
 from daemon.experience.reader import Reader
@@ -52,7 +54,7 @@ def check(path: Path) -> list[str]:
     reader = Reader(path)
     try:
         with storage_errors():
-            return list(_problems(reader.connection()))
+            return [*_problems(reader.connection()), *_journal_problems(path)]
     finally:
         reader.close()
 
@@ -125,6 +127,22 @@ def _problems(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"The session {session} counts its turns wrongly."
     for (session,) in connection.execute(WRONG):
         yield f"The session {session} counts its reports or releases wrongly."
+
+
+def _journal_problems(path: Path) -> Iterator[str]:
+    """What waits in the journal is no problem: the next start takes it up."""
+    journal = journal_path(path)
+    for sequence, data in entries(journal):
+        try:
+            entry = Entry.from_bytes(data)
+        except DataError:
+            yield f"The journal's entry {sequence} cannot be read."
+            continue
+        for piece in entry.messages:
+            if piece.address != digest(piece.parent, piece.content) or (piece.body and piece.content != digest(piece.body)):
+                yield f"The journal's record {entry.id} holds a message that is not what its hash says."
+    if count := sum(1 for _ in entries(unfiled_path(journal))):
+        yield f"The database did not take {count} records; they are kept in {unfiled_path(journal).name} and tried again at each start."
 
 
 def _search_problems(connection: sqlite3.Connection) -> Iterator[str]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from daemon.experience.database import storage_errors
 from daemon.experience.reader import Reader
-from daemon.experience.rows import clean
 from daemon.experience.sessions.turns import SessionTurn, linked, turns_of
+from daemon.experience.statements import clean
 from daemon.exporting.conversation import Conversation, Exchange
 from daemon.records import Status, Step
 

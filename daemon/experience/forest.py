@@ -1,194 +1,111 @@
-"""Content stored once: messages and token ids as forests, large bodies as blobs. A batch is collected first, then written at once.
+"""Content stored once: messages and token ids as forests, large bodies as blobs. A batch's pieces are written at once.
 
-Runs on the writer thread. It remembers ids of what it has seen: a history that is resent is recognised by `fingerprint` and costs
-neither JSON nor hashing nor a query.
+Runs on the writer's thread, inside its transaction. It remembers the rows of what it has written or found.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import cast
 
-from daemon.experience.packing import BLOCK_TOKENS, LARGE_BYTES, digest, pack, token_bytes
-from daemon.experience.packing import to_json as encode
+from daemon.experience.entry import Entry, Piece
+from daemon.experience.packing import LARGE_BYTES, pack
+from daemon.experience.preparing import Remembered
 from daemon.experience.statements import Value, insert, select
-from daemon.fingerprint import History, fingerprint
-from daemon.records import JSON, Message
-
-_REMEMBERED = 50_000
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class Remembered(OrderedDict[K, V], Generic[K, V]):
-    """The last 50,000, as `trim` leaves them: between two batches, so that a batch finds what it has put in."""
-
-    def trim(self) -> None:
-        while len(self) > _REMEMBERED:
-            self.popitem(last=False)
-
-
-@dataclass(slots=True)
-class Node:
-    """A message or a block of token ids; `row` 0: not looked for yet."""
-
-    row: int
-    address: bytes
-
-
-@dataclass(slots=True)
-class _New:
-    """One that memory does not know, in the order of discovery: parents before their children."""
-
-    node: Node
-    parent: Node | None
-    body: bytes | None  # None: a blob that stands already
-    content: bytes  # the hash of the body alone
-
-
-@dataclass(slots=True)
-class _Pending:
-    """What one batch brings."""
-
-    messages: dict[bytes, _New] = field(default_factory=dict)  # by address
-    blocks: dict[bytes, _New] = field(default_factory=dict)
-    blobs: dict[bytes, bytes] = field(default_factory=dict)  # body by content hash
 
 
 class Forest:
-    """`add_…` for all of a batch, then `write`; row ids are known after that. `forget` after a rollback."""
+    """`write` for all of a batch; rows are known after that. `forget` after a rollback, and where rows were removed."""
 
     def __init__(self) -> None:
-        self._messages: Remembered[tuple[bytes, int], Node] = Remembered()  # by the parent's address and the message's fingerprint
-        self._ends: Remembered[int, Node] = Remembered()  # conversations, by the fingerprint of their history
-        self._blocks: Remembered[bytes, Node] = Remembered()
+        self._messages: Remembered[bytes, int] = Remembered()  # rows by address
+        self._blocks: Remembered[bytes, int] = Remembered()
         self._blobs: Remembered[bytes, int] = Remembered()  # by content hash
-        self._values: Remembered[int, bytes] = Remembered()  # content hash by fingerprint
-        self._pending = _Pending()
         self._highest: dict[str, int] = {}  # row id by table; nobody else adds rows
 
     def forget(self) -> None:
-        for memory in (self._messages, self._ends, self._blocks, self._blobs, self._values):
+        for memory in (self._messages, self._blocks, self._blobs):
             memory.clear()
-        self._pending = _Pending()
 
     def trim(self) -> None:
-        for memory in (self._messages, self._ends, self._blocks, self._blobs, self._values):
+        for memory in (self._messages, self._blocks, self._blobs):
             memory.trim()
 
-    def add_conversation(self, messages: Sequence[Message], past: History) -> Node | None:
-        """The node of the last message; None for none. `past` is their history."""
-        begun = past.known(self._ends)
-        node = self._ends[past.upto[begun - 1]] if begun else None
-        for message, mark in zip(messages[begun:], past.each[begun:], strict=True):
-            node = self.add_message(message, node, mark)
-        if node is not None:
-            self._ends[past.upto[-1]] = node
-        return node
+    def message(self, address: bytes) -> int | None:
+        """The row of a message of the last batch, or of one that it names; None for no address."""
+        return self._messages[address] if address else None
 
-    def add_message(self, message: Message, parent: Node | None, mark: int | None = None) -> Node:
-        """`mark`: its fingerprint, where it is at hand."""
-        above = parent.address if parent else b""
-        seen = (above, fingerprint(message) if mark is None else mark)
-        known = self._messages.get(seen)
-        if known is not None:
-            return known
-        content, body = self._content(message, seen[1])
-        address = digest(above, content)
-        new = self._pending.messages.get(address)
-        if new is None:
-            new = self._pending.messages[address] = _New(Node(0, address), parent, body, content)
-        self._messages[seen] = new.node
-        return new.node
+    def block(self, address: bytes) -> int | None:
+        return self._blocks[address] if address else None
 
-    def _content(self, message: Message, mark: int) -> tuple[bytes, bytes | None]:
-        """Its hash, and its body unless it is a blob that stands already: the same text often comes below another parent."""
-        content = self._values.get(mark)
-        if content is not None and content in self._blobs:
-            return content, None
-        body = encode(message)
-        content = digest(body)
-        if len(body) > LARGE_BYTES:
-            self._values[mark] = content
-        return content, body
-
-    def add_value(self, value: JSON) -> bytes | None:
-        """The content hash of a value that is kept as a blob, for `blob_row`; None: it is small, and its owner keeps it."""
-        if not isinstance(value, dict | list | str) or (isinstance(value, str) and len(value) * 4 <= LARGE_BYTES):
-            return None
-        body = encode(value)  # quicker than the fingerprint of what is as nested as a list of tools
-        if len(body) <= LARGE_BYTES:
-            return None
-        seen = hash(body)
-        content = self._values.get(seen)
-        if content is not None and content in self._blobs:
-            return content
-        content = self._values[seen] = digest(body)
-        self._pending.blobs[content] = body
-        return content
-
-    def blob_row(self, content: bytes) -> int:
-        """The row of a blob, after `write`."""
+    def blob(self, content: bytes) -> int:
         return self._blobs[content]
 
-    def add_tokens(self, tokens: Sequence[int]) -> tuple[Node | None, int]:
-        """The node of the last whole block, and how many ids lie in whole blocks."""
-        whole = len(tokens) // BLOCK_TOKENS * BLOCK_TOKENS
-        node: Node | None = None
-        for start in range(0, whole, BLOCK_TOKENS):
-            data = token_bytes(tokens[start : start + BLOCK_TOKENS])
-            address = digest(node.address if node else b"", data)
-            known = self._blocks.get(address)
-            if known is None:
-                known = Node(0, address)
-                self._pending.blocks[address] = _New(known, node, data, b"")
-                self._blocks[address] = known
-            node = known
-        return node, whole
-
-    def write(self, connection: sqlite3.Connection) -> None:
-        """Give every node its row: found in the database, or inserted."""
-        pending, self._pending = self._pending, _Pending()
-        messages = self._missing(connection, "messages", pending.messages)
-        for new in messages:
-            if new.body is not None and len(new.body) > LARGE_BYTES and new.content not in self._blobs:
-                pending.blobs[new.content] = new.body
-        self._write_blobs(connection, pending.blobs)
+    def write(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
+        """Give every piece its row, found in the database or inserted, and find the rows of what the entries only name."""
+        messages: dict[bytes, Piece] = {}
+        blocks: dict[bytes, Piece] = {}
+        blobs: dict[bytes, bytes] = {}
+        named: set[bytes] = set()  # messages
+        named_blocks: set[bytes] = set()
+        for entry in entries:
+            for piece in entry.messages:
+                messages.setdefault(piece.address, piece)
+                named.add(piece.parent)
+            for piece in entry.blocks:
+                blocks.setdefault(piece.address, piece)
+                named_blocks.add(piece.parent)
+            blobs.update(entry.blobs)
+            named.update((entry.prompt, entry.effective, entry.reply))
+            named_blocks.add(entry.block)
+        new = self._missing(connection, "messages", self._messages, messages, named)
+        wanted = {content for entry in entries for _, content in entry.large}
+        for piece in new:
+            if not piece.body:
+                wanted.add(piece.content)
+            elif len(piece.body) > LARGE_BYTES:
+                blobs[piece.content] = piece.body
+        self._write_blobs(connection, blobs, wanted)
         rows: list[tuple[Value, ...]] = []
-        for new in messages:
-            small = new.body is not None and len(new.body) <= LARGE_BYTES
-            body, blob = (pack(new.body or b""), None) if small else (None, self._blobs[new.content])
-            rows.append((new.node.row, new.node.address, new.parent.row if new.parent else None, body, blob))
+        for piece in new:
+            small = 0 < len(piece.body) <= LARGE_BYTES
+            body, blob = (pack(piece.body), None) if small else (None, self._blobs[piece.content])
+            rows.append((self._messages[piece.address], piece.address, self.message(piece.parent), body, blob))
         insert(connection, "messages (id, hash, parent, body, blob)", rows)
-        blocks = self._missing(connection, "token_blocks", pending.blocks)
-        rows = [(new.node.row, new.node.address, new.parent.row if new.parent else None, pack(new.body or b"")) for new in blocks]
+        rows = [
+            (self._blocks[piece.address], piece.address, self.block(piece.parent), pack(piece.body))
+            for piece in self._missing(connection, "token_blocks", self._blocks, blocks, named_blocks)
+        ]
         insert(connection, "token_blocks (id, hash, parent, data)", rows)
 
-    def _missing(self, connection: sqlite3.Connection, table: str, wanted: dict[bytes, _New]) -> list[_New]:
-        """Those that the database has not, with new ids; the others get the ids that they have."""
-        if not wanted:
+    def _missing(
+        self, connection: sqlite3.Connection, table: str, known: Remembered[bytes, int], brought: dict[bytes, Piece], named: set[bytes]
+    ) -> list[Piece]:
+        """Those that the database has not, with new ids; all others get the ids that they have."""
+        unknown = [address for address in {*brought, *named} if address and address not in known]
+        if not unknown:
             return []
-        for row, address in select(connection, f"SELECT id, hash FROM {table} WHERE hash", list(wanted)):
-            wanted[cast(bytes, address)].node.row = cast(int, row)
-        missing = [new for new in wanted.values() if not new.node.row]
-        for new, row_id in zip(missing, self._new_ids(connection, table, len(missing)), strict=True):
-            new.node.row = row_id
+        _find(connection, table, known, unknown)
+        missing = [piece for address, piece in brought.items() if address not in known]
+        for piece, row in zip(missing, self._new_ids(connection, table, len(missing)), strict=True):
+            known[piece.address] = row
         return missing
 
-    def _write_blobs(self, connection: sqlite3.Connection, blobs: dict[bytes, bytes]) -> None:
-        if not blobs:
+    def _write_blobs(self, connection: sqlite3.Connection, brought: dict[bytes, bytes], named: set[bytes]) -> None:
+        known = self._blobs
+        unknown = [content for content in {*brought, *named} if content not in known]
+        if not unknown:
             return
-        for row, content in select(connection, "SELECT id, hash FROM blobs WHERE hash", list(blobs)):
-            self._blobs[cast(bytes, content)] = cast(int, row)
-            del blobs[cast(bytes, content)]
-        ids = self._new_ids(connection, "blobs", len(blobs))
-        rows = [(row, content, pack(body)) for row, (content, body) in zip(ids, blobs.items(), strict=True)]
+        _find(connection, "blobs", known, unknown)
+        missing = [content for content in brought if content not in known]
+        rows = [
+            (row, content, pack(brought[content]))
+            for row, content in zip(self._new_ids(connection, "blobs", len(missing)), missing, strict=True)
+        ]
         insert(connection, "blobs (id, hash, data)", rows)
         for row, content, _ in rows:
-            self._blobs[content] = row
+            known[content] = row
 
     def _new_ids(self, connection: sqlite3.Connection, table: str, count: int) -> range:
         """Row ids never used in this process: the search index tells new messages from old ones by their ids."""
@@ -200,3 +117,8 @@ class Forest:
         first = highest + 1
         self._highest[table] = highest + count
         return range(first, first + count)
+
+
+def _find(connection: sqlite3.Connection, table: str, known: Remembered[bytes, int], addresses: Iterable[bytes]) -> None:
+    for row, address in select(connection, f"SELECT id, hash FROM {table} WHERE hash", list(addresses)):
+        known[cast(bytes, address)] = cast(int, row)

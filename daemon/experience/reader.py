@@ -12,9 +12,10 @@ from daemon.errors import NotFound
 from daemon.experience.database import open_reader, storage_errors
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, unpack
-from daemon.experience.rows import clean
 from daemon.experience.sessions.listing import SessionList, SessionSummary
 from daemon.experience.sessions.turns import SessionTurn, linked, turns_of
+from daemon.experience.statements import clean
+from daemon.experience.unfiled import settle
 from daemon.records import Inference, JSONObject, Report
 
 
@@ -66,7 +67,8 @@ class Reader:
         self._local = threading.local()
 
     def connection(self) -> sqlite3.Connection:
-        """This thread's read-only connection, for queries of other modules of this package."""
+        """This thread's read-only connection, for queries of other modules of this package. All that has a receipt is in the tables."""
+        settle(self.path)
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = open_reader(self.path)

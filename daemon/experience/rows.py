@@ -1,26 +1,22 @@
-"""Writing records as rows, a batch at a time. Runs on the writer thread, inside its transaction; remembers ids that it has seen."""
+"""Writing entries as rows, a batch at a time. Runs on the writer thread, inside its transaction; remembers ids that it has seen."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from collections.abc import Sequence
+from typing import cast
 
 from daemon.errors import Conflict
-from daemon.experience.forest import Forest, Node
+from daemon.experience.entry import Entry
+from daemon.experience.forest import Forest
 from daemon.experience.loading import STEPS, Loader
-from daemon.experience.packing import pack, pack_trace, to_json
-from daemon.experience.sessions.keys import conversation_key, reply_key, text_of
-from daemon.experience.sessions.signals import observe
+from daemon.experience.packing import pack, to_json
+from daemon.experience.preparing import Preparer
 from daemon.experience.sessions.tallies import Session, Sessions
-from daemon.experience.sessions.user_words import own_words
-from daemon.experience.statements import Value, insert, select
+from daemon.experience.statements import Value, clean, insert, select
 from daemon.fingerprint import History, history
-from daemon.records import JSON, Inference, JSONObject, Message, Sampling, Step, TurnKind
+from daemon.records import Inference, Message, Step, TurnKind
 
-_TITLE_CHARACTERS = 120
-_PLAIN_SAMPLING = asdict(Sampling())
 _RECORDS = "records (sequence, scenario, id, kind, created_at)"
 _INFERENCES = (
     "inferences (sequence, session, kind, status, finish_reason, release, lora, model, wire, prompt, effective, reply, reply_key,"
@@ -28,24 +24,15 @@ _INFERENCES = (
 )
 _SIGNALS = "signals (sequence, names)"
 _MORE_SIGNALS = "ON CONFLICT (sequence) DO UPDATE SET names = names || ' ' || excluded.names"
-_PLACES = {step: place or None for place, step in enumerate(STEPS)}
+_RETRY, _CHOICE = STEPS.index(Step.RETRY), STEPS.index(Step.CHOICE)
 _SEQUENCES = 20_000
 
 
-@dataclass(slots=True)
-class _Content:
-    """What of a record is stored once for all."""
-
-    conversations: tuple[Node | None, Node | None, Node]  # what the client sent, what the engine got, the reply
-    fields: dict[str, bytes | None]  # of the request: a content hash where one is kept as a blob
-    block: Node | None
-    trace: bytes | None
-
-
 class Rows:
-    """Turns records into rows. `forget()` after a rollback: the ids it remembers may be gone."""
+    """Turns records into entries, and entries into rows. `forget()` after a rollback: the ids it remembers may be gone."""
 
     def __init__(self) -> None:
+        self._preparer = Preparer()
         self._forest = Forest()
         self._sessions = Sessions()
         self._words: dict[str, int] = {}
@@ -55,6 +42,7 @@ class Rows:
         self._early: dict[str, list[int]] = {}  # receipt of a first choice that is still to come → further ones that ended before it
 
     def forget(self) -> None:
+        self._preparer.forget()
         self._forest.forget()
         self._sessions.forget()
         self._words.clear()
@@ -72,7 +60,7 @@ class Rows:
 
     def record(self, connection: sqlite3.Connection, scenario: int, record_id: str, kind: str, created_at: float) -> int:
         """The row in the stream; its sequence. Raises `Conflict` where the id is taken."""
-        sequence = self._take_sequences(connection, 1)
+        sequence = self.take_sequences(connection, 1)
         try:
             insert(connection, _RECORDS, [(sequence, scenario, clean(record_id), kind, created_at)])
         except sqlite3.IntegrityError as error:
@@ -94,48 +82,70 @@ class Rows:
         Args:
             pasts: the histories of their messages, where they are at hand.
         """
+        first = self.take_sequences(connection, len(batch))
+        numbered = list(enumerate(self.entries(connection, batch, pasts or [history(inference.messages) for inference in batch]), first))
+        self.file(connection, numbered)
+        return [sequence for sequence, _ in numbered]
+
+    def entries(
+        self,
+        connection: sqlite3.Connection,
+        batch: Sequence[Inference],
+        pasts: Sequence[History],
+        replies: dict[str, Message] | None = None,
+    ) -> list[Entry]:
+        """What is to be stored of them, in order. `replies`: those of entries that are not filed yet, by receipt."""
+
+        def reply_to(inference: Inference) -> Message | None:
+            receipt = inference.lineage.follows
+            return (replies or {}).get(receipt) or _stored_reply(connection, receipt, inference.scenario)
+
+        self._preparer.trim()
+        return [self._preparer.entry(inference, past, reply_to) for inference, past in zip(batch, pasts, strict=True)]
+
+    def file(self, connection: sqlite3.Connection, numbered: Sequence[tuple[int, Entry]]) -> None:
+        """Write entries as rows, each under its sequence."""
         self._forest.trim()
-        first = self._take_sequences(connection, len(batch))
-        pasts = pasts or [history(inference.messages) for inference in batch]
-        collected = [self._collect(inference, past) for inference, past in zip(batch, pasts, strict=True)]
-        self._forest.write(connection)
+        entries = [entry for _, entry in numbered]
+        self._forest.write(connection, entries)
         records: list[Sequence[Value]] = []
         rows: list[Sequence[Value]] = []
         signals: list[Sequence[Value]] = []
         adopted: list[Sequence[Value]] = []
-        scenarios = [self.scenario(connection, inference.scenario, inference.created_at) for inference in batch]
-        keys = [clean(inference.session) for inference in batch]
-        self._sessions.find(connection, zip(scenarios, keys, strict=True))
-        sequences = range(first, first + len(batch))
-        for sequence, inference, content, past, scenario, key in zip(sequences, batch, collected, pasts, scenarios, keys, strict=True):
-            records.append((sequence, scenario, clean(inference.id), "inference", inference.created_at))
-            release = self._word(connection, inference.release_id)
-            session = self._session(scenario, key, inference, sequence, release)
-            self._sequences[inference.id] = sequence
-            parent = self._sequence_of(connection, inference.lineage.follows, scenario)
-            if parent is not None and (observed := observed_by(connection, inference, parent)):
-                signals.append((parent, " ".join(observed)))
-            if parent is None and inference.lineage.step is Step.CHOICE:
-                self._early.setdefault(inference.lineage.follows, []).append(sequence)
-            adopted += [(sequence, early) for early in self._early.pop(inference.id, ())]
+        scenarios = [self.scenario(connection, entry.scenario, entry.created_at) for entry in entries]
+        self._sessions.find(connection, zip(scenarios, [entry.session for entry in entries], strict=True))
+        message, word = self._forest.message, self._word
+        for (sequence, entry), scenario in zip(numbered, scenarios, strict=True):
+            records.append((sequence, scenario, entry.id, "inference", entry.created_at))
+            release = word(connection, entry.release)
+            session = self._session(scenario, entry, sequence, release)
+            self._sequences[entry.id] = sequence
+            parent = self._sequence_of(connection, entry.follows, scenario)
+            if parent is not None and entry.observed:
+                signals.append((parent, entry.observed))
+            if parent is None and entry.step == _CHOICE:
+                self._early.setdefault(entry.follows, []).append(sequence)
+            adopted += [(sequence, early) for early in self._early.pop(entry.id, ())]
             rows.append(
                 (
                     sequence,
                     session.id,
-                    inference.kind.value,
-                    inference.status.value,
-                    clean(inference.finish_reason),
+                    entry.kind,
+                    entry.status,
+                    entry.finish_reason,
                     release,
-                    None if inference.lora_id is None else self._word(connection, inference.lora_id),
-                    self._word(connection, inference.model),
-                    self._word(connection, inference.wire),
-                    *(None if node is None else node.row for node in content.conversations),
-                    reply_key(conversation_key(inference.messages, past), inference.reply),
-                    pack(to_json(self._detail(inference, content.fields))),
-                    None if content.block is None else content.block.row,
-                    content.trace,
+                    word(connection, entry.lora) if entry.lora else None,
+                    word(connection, entry.model),
+                    word(connection, entry.wire),
+                    message(entry.prompt),
+                    message(entry.effective),
+                    message(entry.reply),
+                    entry.reply_key,
+                    pack(self._detail(entry)),
+                    self._forest.block(entry.block),
+                    entry.trace or None,
                     parent,
-                    _PLACES[inference.lineage.step],
+                    entry.step or None,
                 )
             )
         insert(connection, _RECORDS, records)
@@ -149,37 +159,24 @@ class Rows:
             self._sequences.clear()
         if len(self._early) > _SEQUENCES:
             self._early.clear()
-        return list(sequences)
 
-    def _take_sequences(self, connection: sqlite3.Connection, count: int) -> int:
-        """The first of so many. The stream only grows: a sequence that was given once is never given again."""
+    def take_sequences(self, connection: sqlite3.Connection, count: int, above: int = 0) -> int:
+        """The first of so many. The stream only grows: a sequence that was given once is never given again.
+
+        Args:
+            above: the last that an entry has which is not filed yet.
+        """
         if self._last is None:
-            row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
-            self._last = 0 if row is None else int(row[0])
+            self._last = max(last_sequence(connection), above)
         self._last += count
         return self._last - count + 1
 
-    def _collect(self, inference: Inference, past: History) -> _Content:
-        """What of a record is stored once for all: known after this, written by `Forest.write`."""
-        forest = self._forest
-        prompt = forest.add_conversation(inference.messages, past)
-        changed = inference.effective_messages
-        effective = None if changed is None else forest.add_conversation(changed, history(changed))
-        reply = forest.add_message(inference.reply, prompt)
-        fields = {name: forest.add_value(value) for name, value in inference.request.items()}
-        tokens = inference.tokens
-        if tokens is None:
-            return _Content((prompt, effective, reply), fields, None, None)
-        block, whole = forest.add_tokens(tokens.prompt)
-        return _Content((prompt, effective, reply), fields, block, pack_trace(tokens.prompt[whole:], tokens.completion, tokens.logprobs))
-
-    def _session(self, scenario: int, key: str, inference: Inference, sequence: int, release: int) -> Session:
-        turn = inference.kind is TurnKind.TURN
-        counted = turn and inference.lineage.step not in (Step.RETRY, Step.CHOICE)
-        session = self._sessions.change(scenario, key, inference.created_at)
+    def _session(self, scenario: int, entry: Entry, sequence: int, release: int) -> Session:
+        turn = entry.kind == TurnKind.TURN.value
+        session = self._sessions.change(scenario, entry.session, entry.created_at)
         if turn and not session.title:
-            session.title = title_of(inference.messages)
-        session.count(sequence, inference.created_at, release, turn=counted, aside=not turn)
+            session.title = entry.title
+        session.count(sequence, entry.created_at, release, turn=turn and entry.step not in (_RETRY, _CHOICE), aside=not turn)
         return session
 
     def _sequence_of(self, connection: sqlite3.Connection, receipt: str, scenario: int) -> int | None:
@@ -194,74 +191,28 @@ class Rows:
     def _word(self, connection: sqlite3.Connection, text: str) -> int:
         known = self._words.get(text)
         if known is None:
-            plain = clean(text)
-            connection.execute("INSERT OR IGNORE INTO words (text) VALUES (?)", (plain,))
-            known = self._words[text] = _one(connection, "SELECT id FROM words WHERE text = ?", plain)
+            connection.execute("INSERT OR IGNORE INTO words (text) VALUES (?)", (text,))
+            known = self._words[text] = _one(connection, "SELECT id FROM words WHERE text = ?", text)
         return known
 
-    def _detail(self, inference: Inference, fields: Mapping[str, bytes | None]) -> JSONObject:
-        """What is seldom asked for, without defaults. Large request fields (tools) are named by their blob."""
-        usage = inference.usage
-        detail: JSONObject = {
-            "usage": [usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens],
-            "ms": [inference.first_token_ms, inference.total_ms],
-            "sampling": _settings(inference.sampling),
-            "request": {name: inference.request[name] for name, content in fields.items() if content is None},
-            "large": {name: self._forest.blob_row(content) for name, content in fields.items() if content is not None},
-            "tags": _tags(inference.tags),
-            "error": inference.error,
-            "note": inference.note,
-            "cache_miss": inference.cache_miss,
-            "redactions": inference.redactions,
-            "masked": [list(span) for span in inference.tokens.masked] if inference.tokens is not None else [],
-        }
-        return {name: value for name, value in detail.items() if value or name in ("usage", "ms")}
+    def _detail(self, entry: Entry) -> bytes:
+        """With large request fields (tools) named by their blob."""
+        if not entry.large:
+            return entry.detail
+        large = to_json({name: self._forest.blob(content) for name, content in entry.large})
+        return b"".join([entry.detail[:-1], b',"large":', large, b"}"])
 
 
-def observed_by(connection: sqlite3.Connection, inference: Inference, parent: int) -> tuple[str, ...]:
-    """What a request says of the turn that it follows, whose sequence is `parent`."""
-    lineage = inference.lineage
-    if lineage.step not in (Step.CONTINUE, Step.BRANCH) or not lineage.added:
-        return ()
-    reply = None if lineage.echoed else Loader(connection).reply(parent)
-    return observe(inference.messages, lineage.added, reply)
+def last_sequence(connection: sqlite3.Connection) -> int:
+    """The highest that was ever in the stream."""
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+    return 0 if row is None else int(row[0])
 
 
-def clean(text: str) -> str:
-    """SQLite stores valid Unicode only; a lone surrogate becomes a question mark."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def title_of(messages: Sequence[Message]) -> str:
-    """The first user's message, on one line."""
-    """What the user asked last: what stands before it in a first request are an agent's examples, files and reminders."""
-    for message in reversed(messages):
-        if message.get("role") == "user" and (text := own_words(message) or text_of(message.get("content")).strip()):
-            return clean(" ".join(_opening(text).split())[:_TITLE_CHARACTERS])
-    return ""
-
-
-def _opening(text: str) -> str:
-    """The first paragraph, and the one that it announces."""
-    first, _, rest = text.partition("\n\n")
-    second, _, _ = rest.partition("\n\n")
-    return f"{first} {second}" if first.rstrip().endswith(":") else first
-
-
-@lru_cache(maxsize=256)
-def _settings(sampling: Sampling) -> JSONObject:
-    """What differs from the defaults."""
-    return {name: _plain(value) for name, value in asdict(sampling).items() if value != _PLAIN_SAMPLING[name]}
-
-
-def _tags(tags: Mapping[str, str]) -> JSONObject:
-    return dict(tags.items())
-
-
-def _plain(value: object) -> JSON:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value if isinstance(value, bool | int | float | str) else None
+def _stored_reply(connection: sqlite3.Connection, receipt: str, scenario: str) -> Message | None:
+    query = "SELECT r.sequence FROM records r JOIN scenarios c ON c.id = r.scenario WHERE r.id = ? AND c.name = ?"
+    row = connection.execute(query, (receipt, scenario)).fetchone()
+    return None if row is None else Loader(connection).reply(cast(int, row[0]))
 
 
 def _one(connection: sqlite3.Connection, query: str, value: str) -> int:

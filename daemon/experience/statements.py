@@ -41,3 +41,8 @@ def select(connection: sqlite3.Connection, query: str, values: Sequence[Value]) 
 def _insertion(into: str, columns: int, count: int, conflict: str) -> str:
     row = f"({','.join('?' * columns)})"
     return f"INSERT INTO {into} VALUES {','.join([row] * count)} {conflict}"
+
+
+def clean(text: str) -> str:
+    """SQLite stores valid Unicode only; a lone surrogate becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

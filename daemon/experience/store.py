@@ -1,7 +1,7 @@
 """The experience store: one writer, durable before it answers, and the memory that groups requests into sessions.
 
-A future of `append` resolves when the record is on disk (`synchronous=FULL`, group commit): only then may a
-receipt leave the daemon. Async callers use `asyncio.wrap_future`.
+A future of `append` resolves when the record is on disk, in the journal or in the tables (group commit, synced): only then may
+a receipt leave the daemon. Readers of this process see it from then on. Async callers use `asyncio.wrap_future`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,19 @@ from typing import TypeVar
 from daemon.errors import BadRequest, Conflict, NotFound
 from daemon.experience.admission import Admission
 from daemon.experience.database import mark, open_writer, say_nothing, storage_errors
+from daemon.experience.journal import Journal, journal_path
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, pack, to_json, unpack
 from daemon.experience.reader import ImportedRecord
-from daemon.experience.rows import Rows, clean
+from daemon.experience.replaying import replay
+from daemon.experience.rows import Rows
 from daemon.experience.search.indexer import Indexer
 from daemon.experience.sessions.grouping import SessionMatch
 from daemon.experience.sessions.memory import SessionIndex
 from daemon.experience.sessions.placing import Placer, Recall
 from daemon.experience.sessions.tallies import count_report
+from daemon.experience.statements import clean
+from daemon.experience.unfiled import writes, written
 from daemon.experience.writer import Writer
 from daemon.observing.measures import CommitMeasures
 from daemon.records import Inference, JSONObject, Lineage, Message, Report, Step, TurnKind
@@ -39,14 +43,19 @@ T = TypeVar("T")
 class Store:
     """Open one a database; a second process reads through `Reader`."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, redaction: RedactionRule) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, redaction: RedactionRule, say: Callable[[str], None] = say_nothing
+    ) -> None:
         self.path = path
         self._redaction = redaction
         self._connection = connection
         self._rows = Rows()
+        self._journal = Journal(journal_path(path))
+        replay(connection, self._rows, self._journal, say)
         self._placer = Placer(SessionIndex(complete=_is_empty(connection)), Recall(path, redaction))
         self._indexer = Indexer(path)
-        self._writer = Writer(connection, Admission(self._rows, redaction, self._indexer))
+        self._writer = Writer(connection, Admission(self._rows, redaction, self._indexer, self._journal))
+        writes(path, self._writer.settle)
         self._indexer.start()
 
     @classmethod
@@ -61,12 +70,19 @@ class Store:
             StorageError: it cannot be written, is damaged, or lies on a network file system.
             DataError: a newer Reef wrote it.
         """
-        return cls(path, open_writer(path, say), redaction or RedactionRule())
+        connection = open_writer(path, say)
+        try:
+            return cls(path, connection, redaction or RedactionRule(), say)
+        except BaseException:
+            connection.close()
+            raise
 
     def close(self) -> None:
         """Write what waits, note the clean end, and let go of the file. Closing twice does nothing more."""
         if not self._writer.close():
             return
+        written(self.path)
+        self._journal.close()
         self._indexer.close()
         self._placer.close()
         with storage_errors(), contextlib.closing(self._connection):

@@ -21,6 +21,7 @@ def test_whatever_is_left_of_the_log_holds_the_first_records_and_no_torn_one(tmp
         record = inference(messages, f"answer {number} " + "word " * (number * 7), session=f"s{number % 3}")
         store.append(record).result(5)
         given.append(record)
+        store.execute(lambda _: None).result(5)  # each in a commit of its own
         messages = [*messages[-4:], assistant(f"answer {number}"), user(f"question {number}")]
     kept = tmp_path / "kept"
     kept.mkdir()

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from daemon.errors import DataError, StorageError
-from daemon.experience import database
+from daemon.experience import admission, database
 from daemon.experience.check import check
 from daemon.experience.reader import Reader
 from daemon.experience.schema import MIGRATIONS
@@ -93,7 +93,9 @@ def test_many_at_once_share_commits(store: Store, reader: Reader) -> None:
     assert reader.counts("default").inferences == 200
 
 
-def test_a_full_disk_is_said_and_nothing_is_half_written(store: Store, reader: Reader) -> None:
+def test_a_full_disk_is_said_and_nothing_is_half_written(store: Store, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables take no more: receipts go on as long as the journal has room, and then no longer."""
+    monkeypatch.setattr(admission, "FULL_BYTES", 60_000)
     kept = inference()
     store.append(kept).result(10)
     pages = store.execute(lambda connection: int(connection.execute("PRAGMA page_count").fetchone()[0])).result(10)
@@ -108,9 +110,13 @@ def test_a_full_disk_is_said_and_nothing_is_half_written(store: Store, reader: R
             assert "full" in error.message and error.hint
             refused.append(record)
     assert refused
-    store.execute(lambda connection: connection.execute("PRAGMA max_page_count = 1000000").fetchone()).result(10)
+    with pytest.raises(StorageError, match="full"):
+        store.append_report(report(kept, score=1.0)).result(10)
+    assert reader.inference(kept.id).id == kept.id, "what is in the tables can be read"
+    store._connection.execute("PRAGMA max_page_count = 1000000").fetchone()  # space again; the writer is idle
     store.append_report(report(kept, score=1.0)).result(10)
     store.append(refused[0]).result(10)  # the same request, sent again
+    assert len(given) > 5, "the journal took some"
     assert {item.id for item in reader.items("default", kind="inference")} == {record.id for record in (kept, *given, refused[0])}
 
 

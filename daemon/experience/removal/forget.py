@@ -15,12 +15,13 @@ from typing import cast
 from daemon.errors import NotFound
 from daemon.experience.database import storage_errors
 from daemon.experience.packing import object_from_json, unpack
+from daemon.experience.preparing import title_of
 from daemon.experience.reader import Reader
 from daemon.experience.removal.garbage import Garbage, blobs_of, chunks, find_garbage
 from daemon.experience.removal.sweeping import begin_erasing, end_erasing, sweep
-from daemon.experience.rows import clean, title_of
+from daemon.experience.replaying import drop_unfiled
 from daemon.experience.sessions.tallies import COUNTED, recount
-from daemon.experience.statements import select
+from daemon.experience.statements import clean, select
 from daemon.experience.store import Store
 from daemon.failpoints import failpoint
 from daemon.records import JSON
@@ -75,6 +76,7 @@ def erase(store: Store, doomed: Doomed) -> bool:
     Raises:
         StorageError: the disk fails; what was not erased yet stays whole.
     """
+    drop_unfiled(store.path, doomed.scenario, doomed.session)
     store.forget_words((*doomed.sequences, *doomed.report_sequences), wipe=True)
     begin_erasing(store)
     for step in chunks(doomed.report_sequences, _STEP):

@@ -27,6 +27,7 @@ from daemon.experience.search.file import (
     set_fact,
     take_out,
 )
+from daemon.experience.unfiled import settle
 
 _log = logging.getLogger(__name__)
 _IDLE_S = 0.5  # without a commit
@@ -116,6 +117,7 @@ class Indexer:
                 index.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _last_sequence(self) -> int:
+        settle(self._database)
         with storage_errors(), contextlib.closing(open_reader(self._database)) as reader:
             return int(reader.execute("SELECT coalesce(max(sequence), 0) FROM records").fetchone()[0])
 

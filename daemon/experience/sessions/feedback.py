@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from daemon.experience.database import storage_errors
 from daemon.experience.reader import Reader
-from daemon.experience.rows import clean
+from daemon.experience.statements import clean
 
 MAX_REPLIES = 1000
 

@@ -13,6 +13,7 @@ from daemon.experience.sessions.grouping import SessionFacts, SessionMatch, fact
 from daemon.experience.sessions.keys import conversation_keys, conversation_marks
 from daemon.experience.sessions.memory import Known, SessionIndex
 from daemon.experience.sessions.recent_texts import RecentTexts
+from daemon.experience.unfiled import settle
 from daemon.records import Inference, JSONObject, Lineage, Message, Status, Step, TurnKind, new_id
 from daemon.redaction.redact import RedactionRule
 
@@ -79,6 +80,7 @@ class Recall:
         return facts_of(found[0].messages, found[0].request) if found else None
 
     def _open(self) -> sqlite3.Connection:
+        settle(self._path)
         if self._connection is None:
             self._connection = open_reader(self._path)
         return self._connection

@@ -12,17 +12,21 @@ from typing import Any
 import httpx
 import pytest
 
-from daemon.failpoints import ADMISSION_FAILPOINTS
+from daemon.failpoints import ADMISSION_FAILPOINTS, FILING_FAILPOINTS
 from tests.e2e.faults.upstream import home_over, upstream
 from tests.e2e.reef_home import ReefHome
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 CLIENTS = 4
+POINTS = (*ADMISSION_FAILPOINTS, *FILING_FAILPOINTS)
 
 
 class Clients:
-    """Ask without pause, streamed and not, until the daemon is gone; keep every receipt that they were given."""
+    """Ask without pause, streamed and not, until the daemon is gone; keep every receipt that they were given.
+
+    Each looks the record up that it has a receipt for, now and then: then what the journal holds is brought into the tables.
+    """
 
     def __init__(self, reef: ReefHome, first: int) -> None:
         self.receipts: dict[str, str] = {}  # → what was asked
@@ -49,8 +53,14 @@ class Clients:
                     receipt = self._streamed(http, text) if stream else self._whole(http, text)
                 except httpx.HTTPError:
                     return
-                if receipt:
-                    self.receipts[receipt] = text
+                    if receipt:
+                        self.receipts[receipt] = text
+                        if self.asked % 3 == 0:
+                            self._look(http, receipt)
+
+    def _look(self, http: httpx.Client, receipt: str) -> None:
+        answer = http.get(f"{self._reef.url}/reef/scenarios/default/records/{receipt}", headers=self._headers())
+        assert answer.status_code == 200, f"{answer.text}: a receipt that was given out leads nowhere"
 
     def _body(self, text: str, **more: object) -> dict[str, object]:
         return {"model": self._reef.model, "messages": [{"role": "user", "content": text}], **more}
@@ -118,7 +128,7 @@ def test_a_kill_at_each_instant_of_admission_loses_no_receipt(tmp_path: Path) ->
     with upstream() as server, home_over(server, tmp_path / "home") as reef:
         receipts: dict[str, str] = {}
         asked = 0
-        for number, point in enumerate(ADMISSION_FAILPOINTS):
+        for number, point in enumerate(POINTS):
             sent, given = kill_at(reef, point, 5 + number, first=1000 * number)
             receipts |= given
             asked += sent
@@ -127,7 +137,7 @@ def test_a_kill_at_each_instant_of_admission_loses_no_receipt(tmp_path: Path) ->
             reef.stop()
             # What was not answered was on its way through: no more than the clients had under way at each kill.
             assert stored <= len(receipts) + CLIENTS * (number + 1)
-        assert len(receipts) >= 3 * len(ADMISSION_FAILPOINTS) and asked <= len(receipts) + 2 * CLIENTS * len(ADMISSION_FAILPOINTS)
+        assert len(receipts) >= 3 * len(POINTS) and asked <= len(receipts) + 2 * CLIENTS * len(POINTS)
 
 
 @pytest.mark.long
@@ -140,7 +150,7 @@ def test_a_hundred_and_fifty_kills_at_random_passages(tmp_path: Path, capsys: py
         receipts: dict[str, str] = {}
         asked = 0
         for number in range(kills):
-            sent, given = kill_at(reef, chance.choice(ADMISSION_FAILPOINTS), chance.randint(10, 60), first=1000 * number)
+            sent, given = kill_at(reef, chance.choice(POINTS), chance.randint(10, 60), first=1000 * number)
             receipts |= given
             asked += sent
             if number % 10 == 9:
