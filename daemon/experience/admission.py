@@ -25,8 +25,8 @@ from daemon.records import Inference, Lineage, Message
 from daemon.redaction.redact import RedactionRule
 
 _log = logging.getLogger(__name__)
-FULL_BYTES = 16 << 20
-"""So much may wait for the tables. It is what a start after a crash takes up, a third of a second's work."""
+FULL_BYTES = 32 << 20
+"""So much may wait for the tables, in memory too: half a second's work, also of a start after a crash."""
 _ENTRY_BYTES = 2048  # that an entry takes in memory beside its bytes
 
 
