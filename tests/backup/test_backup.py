@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -24,6 +25,7 @@ from daemon.backup.make import make
 from daemon.backup.restore import finish, restore
 from daemon.checks import run_fsck
 from daemon.errors import Conflict, NotFound, ReefError, StorageError
+from daemon.experience import writer
 from daemon.experience.reader import Reader
 from daemon.experience.store import Store
 from daemon.failpoints import RESTORE_FAILPOINTS
@@ -58,6 +60,27 @@ def _texts(home: Home) -> list[str]:
         return [summary.title for summary in reader.sessions()]
     finally:
         reader.close()
+
+
+def test_what_a_killed_daemon_left_in_the_journal_is_backed_up_and_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "_PAUSE_S", 60.0)
+    running_home = _home(tmp_path / "running", "in the tables")
+    store = Store.open(running_home.database)
+    store.append(inference([user("in the journal")], session="later")).result(10)
+    killed = Home(tmp_path / "killed")
+    shutil.copytree(running_home.root, killed.root)
+    store.close()
+    backup = make(killed, tmp_path / "b.tar.zst", _quiet)
+    other = _home(tmp_path / "other", "something else")
+    store = Store.open(other.database)
+    store.append(inference([user("and more of it")], session="later")).result(10)
+    target = Home(tmp_path / "target")
+    shutil.copytree(other.root, target.root)
+    store.close()
+    aside = restore(target, backup.path, _quiet, force=True).aside
+    Store.open(target.database).close()
+    assert sorted(_texts(target)) == ["in the journal", "in the tables"], "and nothing of what was there"
+    assert aside is not None and b"and more of it" in (aside / "experience.journal").read_bytes()
 
 
 async def test_what_is_backed_up_while_the_daemon_answers_comes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

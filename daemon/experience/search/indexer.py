@@ -57,6 +57,7 @@ class Indexer:
     @property
     def lag(self) -> int:
         """Records that are not in the index yet, about."""
+        settle(self._database)
         return max(0, self._last_sequence() - self._indexed)
 
     def start(self) -> None:
@@ -73,6 +74,7 @@ class Indexer:
 
     def catch_up(self, timeout_s: float) -> bool:
         """Wait until what is written now is indexed; False: it is not, the time is over."""
+        settle(self._database)
         until, wanted = time.monotonic() + timeout_s, self._last_sequence()
         self._urgent.set()
         self._wanted.set()
@@ -117,7 +119,6 @@ class Indexer:
                 index.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _last_sequence(self) -> int:
-        settle(self._database)
         with storage_errors(), contextlib.closing(open_reader(self._database)) as reader:
             return int(reader.execute("SELECT coalesce(max(sequence), 0) FROM records").fetchone()[0])
 
