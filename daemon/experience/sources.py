@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from daemon.experience.database import storage_errors
 from daemon.experience.reader import Reader
-from daemon.experience.rows import clean
+from daemon.experience.statements import clean
 
 
 @dataclass(frozen=True, slots=True)
