@@ -56,7 +56,7 @@ def redact(
         effective, in_effective = redactor.messages(inference.effective_messages, found)
     reply, in_reply = redactor.object(inference.reply, found)
     request, in_request = redactor.fields(inference.request, found)
-    tags, in_tags = redact_tags(inference.tags, redactor, found)
+    tags, in_tags = redact_tags(inference.tags, redactor, found) if inference.tags else (inference.tags, 0)
     error, in_error = redactor.text(inference.error, found)
     note, in_note = redactor.text(inference.note, found)
     count = in_messages + in_effective + in_reply + in_request + in_tags + in_error + in_note

@@ -16,7 +16,6 @@ from daemon.redaction.gates import Gates, runs
 from daemon.redaction.rules import RULES, RUN_CHARACTERS, Rule
 
 _SHORTEST = 8  # no secret is shorter
-_WORTH_REMEMBERING = 32
 _SEEN = 50_000
 _MARGIN = 64
 _ENCODED = re.compile(r"data:[A-Za-z0-9.+/;=-]{0,120};base64,[A-Za-z0-9+/]*={0,2}")
@@ -81,13 +80,12 @@ class Redactor:
 
     def text(self, text: str, found: list[Secret] | None = None) -> tuple[str, int]:
         """`text` without secrets, and how many spans were replaced."""
-        long = len(text) >= _WORTH_REMEMBERING
-        if len(text) < _SHORTEST or (long and (len(text), hash(text)) in self._seen):
+        if len(text) < _SHORTEST or (len(text), hash(text)) in self._seen:
             return text, 0
         if text.startswith("data:") and _ENCODED.fullmatch(text):
             return text, 0  # an image: bytes, in which a rule can only be wrong
         redacted, count = self._apply(text, found)
-        if long and not count:
+        if not count:
             self._seen.add((len(text), hash(text)))
         return redacted, count
 
@@ -104,11 +102,20 @@ class Redactor:
         return value, 0
 
     def object(self, value: JSONObject, found: list[Secret] | None = None) -> tuple[JSONObject, int]:
-        fields = {name: self.json(item, found) for name, item in value.items()}
-        count = sum(number for _, number in fields.values())
-        names, more = self._names(fields, found)
-        count += more
-        return ({names.get(name, name): item for name, (item, _) in fields.items()}, count) if count else (value, 0)
+        kept = value
+        count = 0
+        is_short = True
+        for name, item in value.items():
+            plain, number = self.text(item, found) if isinstance(item, str) else self.json(item, found)
+            if number:
+                kept = dict(value) if kept is value else kept
+                kept[name] = plain
+                count += number
+            is_short = is_short and len(name) < RUN_CHARACTERS
+        if is_short:
+            return kept, count
+        names, more = self._names(value, found)
+        return ({names.get(name, name): item for name, item in kept.items()} if more else kept), count + more
 
     def _names(self, names: Iterable[str], found: list[Secret] | None) -> tuple[dict[str, str], int]:
         """Those in which a secret stands, each with what takes its place, and how many spans that are."""
