@@ -67,8 +67,8 @@ async def test_a_run_is_followed_as_it_tells_to_its_decision_and_release() -> No
             daemon.push(path, event)
         daemon.end_stream(path)
         shown = await until(pilot, "LoRA r8 trained on 24 exchanges")
-        assert "9 of the 11 tasks that came out differently were won, 2 lost; 69 came out the" in shown
-        assert "probability .033" in shown
+        assert "9 of the 11 tasks that came out differently were won, 2 lost;" in shown
+        assert "probability" in shown and ".033" in shown
         assert "↑ promoted r15" in shown
         await pilot.press("o")
         await settled(pilot)
@@ -163,7 +163,7 @@ async def test_a_run_that_starts_elsewhere_is_turned_to_and_a_thousand_are_paged
         for _ in range(5):
             await pilot.press("end")
             await settled(pilot)
-        assert len(rows.rows) >= 120 and len({row.key for row in rows.rows}) == len(rows.rows)
+        assert len(rows.keys) >= 120 and len(set(rows.keys)) == len(rows.keys)
         daemon.answers.update(canned_runs.answers([RUNS[0], *many]))
         daemon.tell("runs")
         await until(pilot, "31 of 80")

@@ -50,15 +50,16 @@ class RunsPane(Pane):
     )
     DEFAULT_CSS = """
     RunsPane #sides { height: 1fr; }
-    RunsPane #list { width: 44; border-right: solid $foreground 12%; }
-    RunsPane #reading { width: 1fr; padding: 0 0 0 1; }
-    RunsPane #heading { height: 2; padding: 0 1; margin: 0 0 1 0; text-wrap: nowrap; text-overflow: ellipsis; }
+    RunsPane #list { width: 2fr; padding: 0; }
+    RunsPane #reading { width: 3fr; padding: 0; }
+    RunsPane #heading { height: 2; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    RunsPane Feed { margin: 1 0 0 0; }
     RunsPane Empty { display: none; }
     RunsPane.-narrow #sides { layout: vertical; }
-    RunsPane.-narrow #list { width: 1fr; height: 6; border-right: none; border-bottom: solid $foreground 12%; }
-    RunsPane.-narrow #reading { padding: 0; }
+    RunsPane.-narrow #list { width: 1fr; height: 6; }
+    RunsPane.-narrow #reading { width: 1fr; height: 1fr; }
+    RunsPane.-narrow Feed { margin: 0; }
     RunsPane.-narrow.-reading #list { display: none; }
-    RunsPane.-narrow #heading { margin: 0; }
     RunsPane.-empty #sides { display: none; }
     RunsPane.-empty Empty { display: block; }
     """
@@ -83,9 +84,10 @@ class RunsPane(Pane):
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="sides"):
-            with Vertical(id="list"):
+            with Vertical(id="list", classes="panel") as panel:
+                panel.border_title = self.title
                 yield Rows(*COLUMNS, id="run-list")
-            with Vertical(id="reading"):
+            with Vertical(id="reading", classes="panel"):
                 yield Steady(id="heading")
                 yield Feed(id="run-details")
         yield Empty()
@@ -177,8 +179,10 @@ class RunsPane(Pane):
         heading, feed = self.query_one("#heading", Steady), self.query_one(Feed)
         if run is None or story is None:
             heading.show("")
+            self.query_one("#reading").border_title = ""
             feed.show([])
             return
+        self.query_one("#reading").border_title = output.printable(self._shown)
         first, role, facts = view.heading(run)
         heading.show(Content.assemble((first, f"bold {STYLES.get(role, '')}".strip()), "\n", (facts, "$text-muted")))
         feed.show(view.rows_of(run, story, self._opened, decision_first=self._is_past), follow=not self._is_past)
@@ -240,12 +244,12 @@ class RunsPane(Pane):
     def action_read(self) -> None:
         """To the details."""
         self.add_class("-reading")
-        self.query_one(Feed).focus()
+        self.screen.set_focus(self.query_one(Feed))
         self.refresh_bindings()
 
     def action_back(self) -> None:
         self.remove_class("-reading")
-        self.query_one(Rows).focus()
+        self.screen.set_focus(self.query_one(Rows))
         self.refresh_bindings()
 
     def action_release(self) -> None:

@@ -36,7 +36,6 @@ def heading(run: JSONObject) -> tuple[str, str, str]:
     if config.get("dry_run"):
         facts.append("dry run")
     facts.append(f"took {words.took(seconds(run))}" if run.get("ended_at") else f"for {words.took(seconds(run))}")
-    facts.append(output.text(run.get("run_id")))
     first = f"{words.SIGNS.get(word, '·')} {word}{f' {release}' if release else ''}"
     return output.printable(first), words.ROLES.get(word, ""), output.printable(" · ".join(facts))
 

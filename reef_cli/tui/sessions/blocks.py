@@ -38,10 +38,6 @@ class Block:
         margins = [f"{self.name:>{GUTTER}}", *[""] * (len(shown) - 1)]
         return [((f"{margin:<{indent}}", self.name_role), *line) for margin, line in zip(margins, shown, strict=True)]
 
-    def is_folded(self, width: int = 80) -> bool:
-        """Whether there is more than what is shown."""
-        return not self.opened and self._hidden(wrapped(self.text, width - GUTTER - _GAP - 2, self.fold + 2)) > 0
-
     def _shown(self, room: int) -> list[Line]:
         if self.fold == 1 and not self.opened:
             return [self._summary(room)]
@@ -55,8 +51,10 @@ class Block:
             lines[0] = ((lead, "strong"), *lines[0])
         if hidden:
             lines.append(((f"▸ {self._size()}", "dim"),))
-        elif self.opened and len(lines) > 1:
-            lines[0] = (("▾ ", "dim"), (body[0], self.role)) if not lead else (("▾ ", "dim"), *lines[0])
+        elif self.opened and self._hidden(body[: self.fold + 2]):
+            lines[0] = (("▾ ", "dim"), *lines[0])
+            if len(body) == _MOST:
+                lines.append((("… and more: reef session ID --full", "dim"),))
         return lines
 
     def _hidden(self, body: Sequence[str]) -> int:

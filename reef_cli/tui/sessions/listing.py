@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -42,12 +41,12 @@ class SessionList:
         """Read the newest page again; what was read below it stays."""
         page = await self._daemon.get(self._path, {"limit": PAGE, "q": self.words})
         found, following = output.rows(page, "sessions"), page.get("next")
-        names = {_id(session) for session in found}
+        names = {id_of(session) for session in found}
         if not self.is_read or not isinstance(following, int) or self.words:  # a search's pages go by what was found
             self.sessions = found
             self._next = following if isinstance(following, int) else None
         else:
-            self.sessions = found + [one for one in self.sessions if _id(one) not in names and _last(one) < following]
+            self.sessions = found + [one for one in self.sessions if id_of(one) not in names and _last(one) < following]
         self.is_read = True
 
     async def more(self) -> bool:
@@ -57,12 +56,12 @@ class SessionList:
         page = await self._daemon.get(self._path, {"limit": PAGE, "q": self.words, "before": self._next})
         following = page.get("next")
         self._next = following if isinstance(following, int) else None
-        known = {_id(session) for session in self.sessions}
-        self.sessions += [session for session in output.rows(page, "sessions") if _id(session) not in known]
+        known = {id_of(session) for session in self.sessions}
+        self.sessions += [session for session in output.rows(page, "sessions") if id_of(session) not in known]
         return True
 
     def find(self, session: str) -> JSONObject | None:
-        return next((one for one in self.sessions if _id(one) == session), None)
+        return next((one for one in self.sessions if id_of(one) == session), None)
 
 
 def row_of(session: JSONObject) -> Row:
@@ -81,12 +80,12 @@ def row_of(session: JSONObject) -> Row:
         Content(output.text(reports) if reports else "·"),
         Content(cut(release, 9)),
     )
-    return Row(_id(session), cells, mark)
+    return Row(id_of(session), cells, mark)
 
 
 def title_of(session: JSONObject) -> str:
     """What the user said first, else its id."""
-    return output.text(session.get("title"), "") or _id(session)
+    return output.text(session.get("title"), "") or id_of(session)
 
 
 def heading(session: JSONObject, count: int) -> tuple[str, str]:
@@ -105,7 +104,6 @@ def heading(session: JSONObject, count: int) -> tuple[str, str]:
     if session.get("live"):
         doing = f"{ANSWERING} answering" if session.get("answering") else f"{LIVE} under way"
         facts.append(f"{doing} on {output.text(session.get('keeps'))}")
-    facts.append(_id(session))
     return output.printable(" ".join(title_of(session)[:400].split())), output.printable(" · ".join(facts))
 
 
@@ -116,14 +114,10 @@ def has_changed(before: JSONObject | None, now: JSONObject | None) -> bool:
     return any(before.get(name) != now.get(name) for name in ("last_sequence", "reports", "live", "answering", "keeps"))
 
 
-def _id(session: JSONObject) -> str:
+def id_of(session: JSONObject) -> str:
     return output.text(session.get("id"))
 
 
 def _last(session: JSONObject) -> int:
     last = session.get("last_sequence")
     return last if isinstance(last, int) else 0
-
-
-def rows_of(sessions: Sequence[JSONObject]) -> list[Row]:
-    return [row_of(session) for session in sessions]

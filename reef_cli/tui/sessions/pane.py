@@ -18,12 +18,13 @@ from reef_cli.tui.pane import Pane
 from reef_cli.tui.sessions import doing
 from reef_cli.tui.sessions.blocks import Block, Rule
 from reef_cli.tui.sessions.conversation import Conversation
-from reef_cli.tui.sessions.listing import COLUMNS, SessionList, has_changed, heading, rows_of
+from reef_cli.tui.sessions.listing import COLUMNS, SessionList, has_changed, heading, id_of, row_of
 from reef_cli.tui.widgets.empty import Empty
 from reef_cli.tui.widgets.feed import Feed
 from reef_cli.tui.widgets.find import Find
 from reef_cli.tui.widgets.rows import Rows
 from reef_cli.tui.widgets.steady import Steady
+from reef_cli.tui.wrapping import cut
 
 if TYPE_CHECKING:
     from daemon.records import JSONObject
@@ -41,14 +42,14 @@ class SessionsPane(Pane):
     )
     DEFAULT_CSS = """
     SessionsPane #sides { height: 1fr; }
-    SessionsPane #list { width: 44; border-right: solid $foreground 12%; }
-    SessionsPane #reading { width: 1fr; padding: 0 0 0 1; }
+    SessionsPane #list { width: 2fr; padding: 0; }
+    SessionsPane #reading { width: 3fr; padding: 0; }
     SessionsPane #heading { height: 2; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     SessionsPane Empty { display: none; }
-    SessionsPane.-narrow #list { width: 1fr; border-right: none; }
-    SessionsPane.-narrow #reading { display: none; }
+    SessionsPane.-narrow #list { width: 1fr; }
+    SessionsPane.-narrow #reading { display: none; width: 1fr; }
     SessionsPane.-narrow.-reading #list { display: none; }
-    SessionsPane.-narrow.-reading #reading { display: block; padding: 0; }
+    SessionsPane.-narrow.-reading #reading { display: block; }
     SessionsPane.-empty #sides { display: none; }
     SessionsPane.-empty Empty { display: block; }
     """
@@ -72,10 +73,11 @@ class SessionsPane(Pane):
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="sides"):
-            with Vertical(id="list"):
+            with Vertical(id="list", classes="panel") as panel:
+                panel.border_title = self.title
                 yield Find('words or a "phrase"')
                 yield Rows(*COLUMNS, id="session-list")
-            with Vertical(id="reading"):
+            with Vertical(id="reading", classes="panel"):
                 yield Steady(id="heading")
                 yield Feed(id="trajectory")
         yield Empty()
@@ -108,7 +110,8 @@ class SessionsPane(Pane):
 
     def _show_list(self) -> None:
         rows, found = self.query_one(Rows), self._list
-        rows.show(rows_of(found.sessions))
+        sessions = found.sessions
+        rows.show_lazily([id_of(session) for session in sessions], lambda index: row_of(sessions[index]))
         is_empty = found.is_read and not found.sessions and not found.words
         if is_empty:
             self.query_one(Empty).say(
@@ -125,6 +128,7 @@ class SessionsPane(Pane):
         read, feed = self._read, self.query_one(Feed)
         if read is None:
             self.query_one("#heading", Steady).show("")
+            self.query_one("#reading").border_title = ""
             feed.show([])
             return
         listed = self._list.find(read.session)
@@ -132,6 +136,7 @@ class SessionsPane(Pane):
         self.query_one("#heading", Steady).show(
             Content.assemble(Content.styled(title, "bold").truncate(200), "\n", Content.styled(facts, "$text-muted"))
         )
+        self.query_one("#reading").border_title = Content(cut(read.session, 60)).markup
         feed.show(read.rows(), follow=follow)
 
     async def _open(self, session: str) -> None:
@@ -199,7 +204,7 @@ class SessionsPane(Pane):
 
     @on(Find.Left)
     def _found(self) -> None:
-        self.query_one(Rows).focus()
+        self.screen.set_focus(self.query_one(Rows))
 
     def on_resize(self, event: Resize) -> None:
         self.set_class(event.size.width < _SIDE_BY_SIDE, "-narrow")
@@ -218,12 +223,12 @@ class SessionsPane(Pane):
     def action_read(self) -> None:
         """To the trajectory."""
         self.add_class("-reading")
-        self.query_one(Feed).focus()
+        self.screen.set_focus(self.query_one(Feed))
         self.refresh_bindings()
 
     def action_back(self) -> None:
         self.remove_class("-reading")
-        self.query_one(Rows).focus()
+        self.screen.set_focus(self.query_one(Rows))
         self.refresh_bindings()
 
     def action_unfold_all(self) -> None:

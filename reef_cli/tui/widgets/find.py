@@ -42,7 +42,7 @@ class Find(Input):
 
     def open(self) -> None:
         self.add_class("-open")
-        self.focus()
+        self.screen.set_focus(self)  # at once: what is typed right behind the key belongs here
 
     def action_close(self) -> None:
         self.value = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -117,39 +117,46 @@ class Rows(ScrollView, can_focus=True):
     def __init__(self, *columns: Column, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._columns = columns
-        self._rows: list[Row] = []
+        self._keys: list[str] = []
         self._index: dict[str, int] = {}
+        self._make: Callable[[int], Row] = _nothing
+        self._made: dict[int, Row] = {}  # those that came into sight since `show`
         self._told = 0  # rows that were there when more were last asked for
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        return self._rows
 
     @property
     def cursor_key(self) -> str | None:
         """The key of the row that the cursor lies on; None in an empty list."""
-        return self._rows[self.cursor].key if self._rows else None
+        return self._keys[self.cursor] if self._keys else None
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Of all rows, in their order."""
+        return self._keys
 
     def show(self, rows: Sequence[Row]) -> None:
         """Show these rows; only lines that differ are painted again."""
-        before, key = self._rows, self.cursor_key
-        at, top = self.cursor, round(self.scroll_y)
-        self._rows = list(rows)
-        self._index = {row.key: index for index, row in enumerate(self._rows)}
-        if len(self._rows) < len(before):
+        self.show_lazily([row.key for row in rows], rows.__getitem__)
+
+    def show_lazily(self, keys: Sequence[str], make: Callable[[int], Row]) -> None:
+        """The same for a long list: the row at a place is made when it comes into sight."""
+        key, at, top, count = self.cursor_key, self.cursor, round(self.scroll_y), len(self._keys)
+        painted, self._made = self._made, {}
+        self._keys, self._make = list(keys), make
+        self._index = {key: index for index, key in enumerate(self._keys)}
+        if len(self._keys) < count:
             self._told = 0
-        found = self._index.get(key or "", min(at, max(0, len(self._rows) - 1)))
-        if len(before) != len(self._rows):
-            self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+        found = self._index.get(key or "", min(at, max(0, len(self._keys) - 1)))
+        if count != len(self._keys):
+            self.virtual_size = Size(self.size.width, len(self._keys) + 1)
         if found != at:
             self.set_reactive(Rows.cursor, found)
             if top > 0:  # what is read stays where it is
                 self.scroll_to(y=max(0, top + found - at), animate=False, force=True)
             self.refresh()
         else:
-            self._repaint_changed(before, top)
-        if self._rows and (key is None or self.cursor_key != key):
-            self.post_message(self.Moved(self, self._rows[self.cursor].key))
+            self._repaint_changed(painted, top)
+        if self.cursor_key is not None and self.cursor_key != key:
+            self.post_message(self.Moved(self, self.cursor_key))
 
     def move_to(self, key: str) -> bool:
         """Put the cursor on that row; False: there is none."""
@@ -160,22 +167,22 @@ class Rows(ScrollView, can_focus=True):
         return True
 
     def validate_cursor(self, value: int) -> int:
-        return max(0, min(value, len(self._rows) - 1))
+        return max(0, min(value, len(self._keys) - 1))
 
     def watch_cursor(self, before: int, now: int) -> None:
-        if not self._rows:
+        if not self._keys:
             return
         self._repaint(before)
         self._repaint(now)
         self._into_sight(now)
-        self.post_message(self.Moved(self, self._rows[now].key))
+        self.post_message(self.Moved(self, self._keys[now]))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         self._ask_for_more()
 
     def on_resize(self, event: Resize) -> None:
-        self.virtual_size = Size(event.size.width, len(self._rows) + 1)
+        self.virtual_size = Size(event.size.width, len(self._keys) + 1)
         self._into_sight(self.cursor)
 
     def action_move(self, by: int) -> None:
@@ -190,7 +197,7 @@ class Rows(ScrollView, can_focus=True):
         self.cursor = 0
 
     def action_last(self) -> None:
-        self.cursor = len(self._rows) - 1
+        self.cursor = len(self._keys) - 1
         self._ask_for_more()
 
     def action_choose(self) -> None:
@@ -199,7 +206,7 @@ class Rows(ScrollView, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         index = round(self.scroll_y) + event.y - 1
-        if event.y < 1 or index >= len(self._rows):
+        if event.y < 1 or index >= len(self._keys):
             return
         if index == self.cursor:
             self.action_choose()
@@ -210,9 +217,9 @@ class Rows(ScrollView, can_focus=True):
         if y == 0:
             return self._line("  ", [Content(column.title) for column in self._columns], "rows--head", width)
         index = round(self.scroll_y) + y - 1
-        if index >= len(self._rows):
+        if index >= len(self._keys):
             return Strip.blank(width, self.rich_style)
-        row = self._rows[index]
+        row = self._row(index)
         here = index == self.cursor
         name = "rows--cursor" if here else "rows--dim" if row.dim else "rows--row"
         return self._line(("▌" if here else " ") + (row.mark or " "), row.cells, name, width)
@@ -250,13 +257,27 @@ class Rows(ScrollView, can_focus=True):
         if 1 <= y < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
-    def _repaint_changed(self, before: Sequence[Row], top: int) -> None:
-        for index in range(top, min(top + self.size.height, max(len(before), len(self._rows)))):
-            if index >= len(before) or index >= len(self._rows) or not self._rows[index].is_same(before[index]):
+    def _repaint_changed(self, painted: Mapping[int, Row], top: int) -> None:
+        for index in range(top, top + self.size.height):
+            before = painted.get(index)
+            if index >= len(self._keys):
+                if before is not None:
+                    self._repaint(index)
+            elif before is None or not self._row(index).is_same(before):
                 self._repaint(index)
+
+    def _row(self, index: int) -> Row:
+        row = self._made.get(index)
+        if row is None:
+            self._made[index] = row = self._make(index)
+        return row
 
     def _ask_for_more(self) -> None:
         last = max(round(self.scroll_y) + self.size.height, self.cursor)
-        if len(self._rows) > self._told and last + _NEAR >= len(self._rows):
-            self._told = len(self._rows)
+        if len(self._keys) > self._told and last + _NEAR >= len(self._keys):
+            self._told = len(self._keys)
             self.post_message(self.NearEnd(self))
+
+
+def _nothing(index: int) -> Row:
+    raise IndexError(index)
