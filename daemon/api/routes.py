@@ -11,6 +11,7 @@ from daemon.api.export import ExportRoutes
 from daemon.api.forget import ForgetRoutes
 from daemon.api.gc import CollectRoutes
 from daemon.api.harness import HarnessRoutes
+from daemon.api.harness_changes import HarnessChangeRoutes
 from daemon.api.imports import ImportRoutes
 from daemon.api.metrics import MetricRoutes
 from daemon.api.models import ModelRoutes
@@ -49,4 +50,5 @@ def all_routes(services: Services) -> list[Route]:
         *RunRoutes(services).routes(),
         *EvaluationRoutes(services).routes(),
         *HarnessRoutes(services).routes(),
+        *HarnessChangeRoutes(services).routes(),
     ]

@@ -145,6 +145,29 @@ _HARNESS = (
         headers=_IN_SCENARIO,
         errors=(404,),
     ),
+    Operation(
+        "GET",
+        "/reef/harness/changes",
+        "What an agent that has the release `since` installed would get by an update, in one line.",
+        "Harness",
+        {
+            200: obj(
+                {
+                    "scenario": TEXT,
+                    "since": nullable(TEXT),
+                    "head": TEXT,
+                    "line": TEXT,
+                    "harness_changed": BOOLEAN,
+                    "held": array(TEXT),
+                    "model": TEXT,
+                    "context_tokens": INTEGER,
+                }
+            )
+        },
+        query={"since": TEXT},
+        headers=_IN_SCENARIO,
+        errors=(404,),
+    ),
     Operation("GET", "/reef/harness/adapters", "Which agents can be installed.", "Harness", {200: obj({"adapters": array(TEXT)})}),
     Operation(
         "GET",
