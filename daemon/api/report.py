@@ -1,4 +1,4 @@
-"""POST /reef/report: feedback on receipts, or on a whole session. 200 means stored."""
+"""POST /reef/report: feedback on receipts, or on a whole session; or how an agent's run ended. 200 means stored."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ _LIMIT_BYTES = 4 << 20
 _MAX_REFERENCES = 1000
 _MAX_ID_CHARACTERS = 200
 _KEYS = frozenset({"agent_record_id", "references", "session", "score", "feedback", "metadata"})
+_OUTCOMES = ("completed", "aborted", "failed")
 
 
 class ReportRoutes:
@@ -38,7 +39,8 @@ class ReportRoutes:
         body = await read_json(request, _LIMIT_BYTES)
         references, session = texts(body, "references", most=_MAX_REFERENCES), text(body, "session", limit=_MAX_ID_CHARACTERS)
         score, feedback = _score(body), _feedback(body.get("feedback"))
-        if score is None and feedback is None:
+        metadata = an_object(body, "metadata") or {}
+        if score is None and feedback is None and metadata.get("outcome") not in _OUTCOMES:
             raise BadRequest("A report needs a score or feedback.", _hint(body), param="score")
         report = Report(
             id=text(body, "agent_record_id", limit=_MAX_ID_CHARACTERS) or new_id("rep"),
@@ -47,7 +49,7 @@ class ReportRoutes:
             references=references,
             score=score,
             feedback=feedback,
-            metadata=an_object(body, "metadata") or {},
+            metadata=metadata,
         )
         if session:
             report = await asyncio.to_thread(self._of_session, report, session)

@@ -36,6 +36,18 @@ async def test_a_report_that_says_nothing_or_names_no_record_is_refused(tmp_path
         assert missing.status_code == 404
 
 
+async def test_a_run_that_the_user_stopped_marks_its_last_reply_without_being_a_judgement(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        receipt = (await daemon.chat("hello")).headers["x-reef-agent-record-id"]
+        said = {"references": [receipt], "metadata": {"outcome": "aborted"}}
+        assert (await daemon.client.post("/reef/report", json=said)).status_code == 200
+        session = (await daemon.client.get("/reef/scenarios/default/sessions")).json()["sessions"][0]["id"]
+        [turn] = (await daemon.client.get(f"/reef/scenarios/default/sessions/{session}")).json()["turns"]
+        assert turn["signals"] == ["aborted"]
+        unknown = await daemon.client.post("/reef/report", json={"references": [receipt], "metadata": {"outcome": "purple"}})
+        assert unknown.status_code == 400
+
+
 async def test_a_report_without_a_scenario_goes_where_its_record_is(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         body = {"model": "scripted", "messages": [{"role": "user", "content": "x"}]}

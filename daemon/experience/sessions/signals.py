@@ -5,7 +5,7 @@
     objected, restated, edited       the user said no, asked the same again, changed the reply in the history
     tool_failed                      a tool that it called failed
     tests_failed, tests_passed       a test command that it ran; tests_mended: it passed after the one before had failed
-    aborted, retried                 the client hung up; the same request came again
+    aborted, retried                 the client hung up, or the user stopped the run; the same request came again
     succeeded                        the session ends here, after passing tests or thanks
 
 `observe` is stored when the next turn arrives, and can be made again from the two requests at any time.
@@ -60,7 +60,7 @@ def signals_of(
         "corrected": any(report.correction is not None for report in reports),
         "commented": any(report.feedback is not None and report.correction is None for report in reports),
         **{name: name in observed for name in OBSERVED},
-        "aborted": inference.status is Status.ABORTED,
+        "aborted": inference.status is Status.ABORTED or any(report.metadata.get("outcome") == "aborted" for report in reports),
         "retried": retries > 0,
         "succeeded": last and _ends_well(inference),
     }
