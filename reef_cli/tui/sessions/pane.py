@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from daemon.records import JSONObject
 
 _SIDE_BY_SIDE = 110  # cells
+_LIST_S = 1.0  # between two looks at which sessions are being answered, however busy the engine is
 _LOOK_S = 0.12  # on a session before it is read: a person who moves on does not wait for each
 
 
@@ -70,6 +72,7 @@ class SessionsPane(Pane):
         super().__init__(daemon, scenario)
         self._list = SessionList(daemon, scenario)
         self._read: Conversation | None = None
+        self._listed_at = 0.0
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="sides"):
@@ -85,6 +88,10 @@ class SessionsPane(Pane):
     # -- what the daemon says
 
     async def refresh_from(self, changes: frozenset[str]) -> None:
+        now = asyncio.get_running_loop().time()
+        if changes == {"engine"} and now - self._listed_at < _LIST_S:
+            return
+        self._listed_at = now
         read = self._read
         before = self._list.find(read.session) if read is not None else None
         await self._list.refresh()
