@@ -51,7 +51,7 @@ def columns() -> int | None:
 
 def printable(text: str) -> str:
     """One line without control characters: recorded text must not steer a terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    return text if text.isprintable() else "".join(character if character.isprintable() else " " for character in text)
 
 
 def printable_lines(text: str) -> str:

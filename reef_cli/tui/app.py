@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -22,14 +23,11 @@ from daemon.failure import BUG, log_bug
 from reef_cli import output
 from reef_cli.locations import home
 from reef_cli.tui.daemon import Change, Daemon
-from reef_cli.tui.engine.pane import EnginePane
 from reef_cli.tui.help import MOVING, Help, Key
 from reef_cli.tui.keys import named_keys
 from reef_cli.tui.look import chosen_theme, keep_theme
 from reef_cli.tui.pane import Pane, Shell
-from reef_cli.tui.releases.pane import ReleasesPane
-from reef_cli.tui.runs.pane import RunsPane
-from reef_cli.tui.sessions.pane import SessionsPane
+from reef_cli.tui.tabs import TABS, pane_of
 from reef_cli.tui.themes import DARK, LIGHT, THEMES
 from reef_cli.tui.top import Banner, TabBar, TopLine
 from reef_cli.tui.widgets.choose import Choice, Choose
@@ -37,7 +35,6 @@ from reef_cli.tui.widgets.choose import Choice, Choose
 if TYPE_CHECKING:
     from daemon.records import JSONObject
 
-PANES: tuple[type[Pane], ...] = (ReleasesPane, SessionsPane, RunsPane, EnginePane)
 _PAUSE_S = 0.1
 """Between two looks at the daemon, however much changes."""
 _AGES_S = 30.0
@@ -51,9 +48,9 @@ class ReefApp(Shell):
 
     CSS_PATH = "reef.tcss"
     TITLE = "Reef"
-    ENABLE_COMMAND_PALETTE = True
+    PAUSE_GC_ON_SCROLL = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(str(number), f"show({pane.title.lower()!r})", pane.title, show=False) for number, pane in enumerate(PANES, 1)),
+        *(Binding(str(number), f"show({tab.name!r})", tab.title, show=False) for number, tab in enumerate(TABS, 1)),
         Binding("s", "switch_scenario", "Scenario", show=False, tooltip="Look at another scenario"),
         Binding("t", "turn_theme", "Light or dark", show=False, tooltip="The choice is remembered"),
         Binding("u", "start_daemon", "Start the daemon", show=False, tooltip="While none answers: as `reef up`"),
@@ -61,13 +58,15 @@ class ReefApp(Shell):
         Binding("q", "quit", "Quit"),
     ]
 
-    def __init__(self, daemon: Daemon | None = None, scenario: str = "default", theme: str = "") -> None:
+    def __init__(self, daemon: Daemon | None = None, scenario: str = "default", theme: str = "", first: str = "releases") -> None:
+        """`first`: the tab to begin with."""
         super().__init__()
         for known in THEMES:
             self.register_theme(known)
         self.theme = theme or chosen_theme(home())
         self.daemon = daemon or Daemon()
         self.scenario = scenario
+        self.first = first
         self.bug: Exception | None = None
         """What ended the app, where it was no wish of the user."""
         self.bugs: list[Exception] = []
@@ -81,15 +80,20 @@ class ReefApp(Shell):
 
     def compose(self) -> ComposeResult:
         yield TopLine()
-        yield TabBar([pane.title for pane in PANES])
+        yield TabBar([tab.title for tab in TABS])
         yield Banner()
         yield ContentSwitcher(id="panes")
         yield Footer(compact=True, show_command_palette=False)
 
-    async def on_mount(self) -> None:
+    def on_mount(self) -> None:
         self._show_top()
+        self.query_one(TabBar).show(TABS[0].name)
         self.watch(self.screen, "focused", self._refocus, init=False)
-        await self.show(PANES[0].title.lower())
+        self.call_after_refresh(self._begin)  # the frame is painted first
+
+    async def _begin(self) -> None:
+        gc.freeze()  # what was imported stays: to go through it again and again would be felt in scrolling
+        await self.show(self.first)
         self._follow()
         self._keep_up()
         self.set_interval(_AGES_S, lambda: self._note(_ALL))
@@ -162,7 +166,7 @@ class ReefApp(Shell):
         """Turn to a tab, and there to `key`; its pane is made when it is first shown."""
         switcher = self.query_one("#panes", ContentSwitcher)
         if not switcher.query(f"#{name}"):
-            await switcher.mount(next(pane for pane in PANES if pane.title.lower() == name)(self.daemon, self.scenario))
+            await switcher.mount(pane_of(name)(self.daemon, self.scenario))
         switcher.current = name
         self.query_one(TabBar).show(name)
         pane = switcher.query_one(f"#{name}", Pane)
@@ -183,9 +187,9 @@ class ReefApp(Shell):
     def _focus_in(self, pane: Pane) -> None:
         """The keys of a pane work while the focus is in it; what had it may be hidden by now."""
         screen = self.screen_stack[0]
-        if pane.display and (screen.focused is None or pane not in screen.focused.ancestors):
-            first = next((widget for widget in screen.focus_chain if pane in widget.ancestors), None)
-            screen.set_focus(first, scroll_visible=False)
+        inside = [widget for widget in screen.focus_chain if pane in widget.ancestors]
+        if pane.display and screen.focused not in inside:
+            screen.set_focus(next(iter(inside), None), scroll_visible=False)
 
     @work
     async def on_pane_go(self, event: Pane.Go) -> None:
@@ -234,7 +238,7 @@ class ReefApp(Shell):
         known = named_keys(self.screen_stack[0])
         own = [named.key for named in known if named.node is not self]
         everywhere = [named.key for named in known if named.node is self]
-        tabs = Key(f"1 … {len(PANES)}", "Tabs", ", ".join(pane.title for pane in PANES))
+        tabs = Key(f"1 … {len(TABS)}", "Tabs", ", ".join(tab.title for tab in TABS))
         palette = Key("ctrl+p", "Everything", "all of this by name")
         groups = [*([(pane.title, own)] if own else []), ("Lists", MOVING), ("Everywhere", [tabs, *everywhere, palette])]
         self.push_screen(Help(pane.title, pane.about, groups))
@@ -251,13 +255,15 @@ class ReefApp(Shell):
             yield SystemCommand(
                 title, f"{named.key.sentence or 'Press'} ({named.key.key})", partial(self.run_action, named.action, named.node)
             )
-        for pane_class in PANES:
-            yield SystemCommand(f"Show {pane_class.title.lower()}", pane_class.about, partial(self.action_show, pane_class.title.lower()))
+        for tab in TABS:
+            yield SystemCommand(f"Show {tab.name}", tab.about, partial(self.action_show, tab.name))
 
     # What goes wrong.
 
     def tell(self, error: BaseException) -> None:
         """Show what failed, and go on: a sentence for what the user can mend, a log for a bug."""
+        if not self.is_running:
+            return  # what still worked while the screen was taken apart
         if isinstance(error, EngineError) and not self._connected:
             return  # the banner says it
         if isinstance(error, ReefError):

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from reef_cli.tui.tabs import TABS, pane_of
 from tests.tui.fake_daemon import NOW
 from tests.tui.looking import Snapshots
 
 
 class StandingClock:
-    """The module `time`, but for what the clock on the wall says. For our own modules alone: Textual measures how long a notice is shown."""
+    """The module `time`, but for what the clock on the wall says. For our modules alone: Textual times how long a notice is shown."""
 
     def time(self) -> float:
         return NOW
@@ -25,8 +26,8 @@ class StandingClock:
 
 @pytest.fixture(autouse=True)
 def standing_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import reef_cli.tui.app  # noqa: F401 -- all that shows a time is there now
-
+    for tab in TABS:
+        pane_of(tab.name)  # all that shows a time is imported now
     for name, module in list(sys.modules.items()):
         if name.startswith("reef_cli.") and vars(module).get("time") is time:
             monkeypatch.setattr(module, "time", StandingClock())

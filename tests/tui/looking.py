@@ -28,10 +28,10 @@ async def opened(
     daemon: FakeDaemon, tab: str = "releases", size: tuple[int, int] = SMALL, theme: str = DARK, scenario: str = "default"
 ) -> AsyncIterator[Pilot[None]]:
     """The app at a tab, with its first answers shown. Fails at the end where the app went on after a bug."""
-    app = ReefApp(daemon, scenario, theme)
+    app = ReefApp(daemon, scenario, theme, tab)
     async with app.run_test(size=size, notifications=True) as pilot:
-        if tab != "releases":
-            await app.show(tab)
+        while app.pane is None:
+            await pilot.pause(0.01)
         await settled(pilot)
         yield pilot
     if app.bugs:
