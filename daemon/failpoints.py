@@ -78,6 +78,13 @@ RESTORE_FAILPOINTS: Final = (
     "restore.moved",  # one of the restored files has its place
 )
 
+INSTALL_FAILPOINTS: Final = (
+    "install.staged",  # every file of an agent lies beside, nothing names them
+    "install.journal-written",  # the journal names them, none has its place
+    "install.put-one",  # one has its place
+    "install.written",  # all have, the journal is there still
+)
+
 _armed, _, _count = os.environ.get("REEF_FAILPOINT", "").partition(":")
 _left = int(_count) if _count.isdecimal() else 1
 _lock = threading.Lock()

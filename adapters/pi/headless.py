@@ -7,35 +7,32 @@ import os
 import signal
 import subprocess
 import tempfile
-from pathlib import Path
+from collections.abc import Mapping
 from typing import IO
 
 import psutil
 
 from adapters.pi.events import read_events
-from adapters.pi.runtime import Runtime
-from daemon.errors import Unsupported
 from daemon.harness.adapter import HeadlessTask, TaskOutcome
+from daemon.harness.runtime import Program
 
 _LOG_CHARACTERS = 20_000
 _GRACE_S = 5
 
 
-def run_headless(runtime: Runtime, agent_folder: Path, task: HeadlessTask) -> TaskOutcome:
+def run_headless(program: Program, own: Mapping[str, str], task: HeadlessTask) -> TaskOutcome:
     """Play `task` in its working copy; pi and whatever it started are gone when this returns, but for what detached itself
     from pi before pi ended.
 
     The prompt goes in on stdin: as an argument it would be seen in the process list, and `@name` in it would be read as a file.
 
-    Raises:
-        Unsupported: pi is not installed.
+    Args:
+        own: the variables that point pi at its folder.
     """
-    if not runtime.pi.exists():
-        raise Unsupported("pi is not installed.", "Run `reef install pi`.")
-    command = [str(runtime.pi), "--mode", "json", "--print"]
+    command = [str(program.command), "--mode", "json", "--print"]
     if task.session:
         command += ["--session-id", task.session]
-    environment = {**runtime.environment(task.environment), "PI_CODING_AGENT_DIR": str(agent_folder)}
+    environment = {**program.environment(task.environment), **own}
     timed_out = False
     # Files, not pipes: something that pi leaves in the background would hold a pipe open long after the task is over.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as log:

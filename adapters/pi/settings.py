@@ -1,21 +1,25 @@
-"""The two files that point pi at Reef: `models.json` and `settings.json` in pi's agent folder.
+"""`models.json` and `settings.json` in pi's folder: Reef as a provider with one model, and sizes that fit its window.
 
-Only what is Reef's is written; what a person added to either file stays. The token itself is in neither: pi reads
-the client token's file when it sends a request, so a renewed token needs no new installation.
+Both are pi's and its user's too: only what is Reef's is set, the rest stays. The token itself is in neither: pi reads the client token's
+file when it sends a request, so a renewed token needs no new installation.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 
 from adapters.pi.window import Window
 from daemon.errors import DataError
-from daemon.files import write_atomic
 from daemon.records import JSON, JSONObject
 
 PROVIDER = "reef"
+MODELS_FILE, SETTINGS_FILE = "models.json", "settings.json"
+
+OWN_SETTINGS = frozenset({"defaultProvider", "defaultModel", "compaction"})
+"""Follow the served model, whatever a harness or a person says."""
 
 _COMPATIBILITY: JSONObject = {
     "supportsStore": False,
@@ -28,53 +32,72 @@ _COMPATIBILITY: JSONObject = {
 _COMPACTION_KEYS = ("reserveTokens", "keepRecentTokens")
 
 
-def provider(base_url: str, scenario: str, client_token: Path, model_id: str, window: Window) -> JSONObject:
+def provider(base_url: str, scenario: str, client_token: Path, model_id: str, window: Window, release_id: str = "") -> JSONObject:
     """pi's description of Reef as a provider with one model. `base_url` is the daemon's, without `/v1`."""
+    release: JSONObject = {"x-reef-tag-release": release_id} if release_id else {}
     return {
         "baseUrl": f"{base_url.rstrip('/')}/v1",
         "api": "openai-completions",
         "apiKey": f"!cat {shlex.quote(str(client_token))}",
-        "headers": {"x-reef-tag-client": "pi", "x-reef-scenario": scenario},
+        "headers": {"x-reef-tag-client": "pi", "x-reef-scenario": scenario, **release},
         "compat": _COMPATIBILITY,
         "models": [{"id": model_id, "contextWindow": window.context, "maxTokens": window.reply}],
     }
 
 
-def write_settings(agent_folder: Path, reef: JSONObject, model_id: str, window: Window) -> None:
-    """Point the pi whose agent folder this is at Reef; other providers and settings are kept.
+def models_text(present: str | None, reef: JSONObject) -> str:
+    """`models.json` with Reef in it. Raises DataError if what is there is no JSON object."""
+    models = read_object(MODELS_FILE, present)
+    return write_object({**models, "providers": {**_object(models.get("providers")), PROVIDER: reef}})
+
+
+def settings_text(present: str | None, wanted: JSONObject, before: Collection[str], model_id: str, window: Window) -> str:
+    """`settings.json` with the harness's settings and those that follow the model.
+
+    Args:
+        wanted: what the harness sets.
+        before: names that the last harness set; those that this one does not are taken out.
 
     Raises:
-        DataError: a file that is there is no JSON object.
-        StorageError: the folder cannot be written.
+        DataError: what is there is no JSON object.
     """
-    models = _read_object(agent_folder / "models.json")
-    models["providers"] = {**_object(models.get("providers")), PROVIDER: reef}
-    settings = _read_object(agent_folder / "settings.json")
-    settings["defaultProvider"] = PROVIDER
-    settings["defaultModel"] = model_id
-    settings["compaction"] = {
-        **_object(settings.get("compaction")),
-        "reserveTokens": window.reserve,
-        "keepRecentTokens": window.keep_recent,
-    }
-    _write_object(agent_folder / "models.json", models)
-    _write_object(agent_folder / "settings.json", settings)
+    settings = {name: value for name, value in read_object(SETTINGS_FILE, present).items() if name not in before or name in OWN_SETTINGS}
+    compaction = {**_object(settings.get("compaction")), **_object(wanted.get("compaction"))}
+    sizes: JSONObject = {"reserveTokens": window.reserve, "keepRecentTokens": window.keep_recent}
+    own: JSONObject = {"defaultProvider": PROVIDER, "defaultModel": model_id, "compaction": {**compaction, **sizes}}
+    return write_object({**settings, **wanted, **own})
 
 
-def remove_settings(agent_folder: Path) -> None:
-    """Undo `write_settings`; a file that holds nothing else then goes, and so do pi's own empty caches."""
-    for name, own in (("models.json", _without_provider), ("settings.json", _without_defaults)):
-        path = agent_folder / name
-        if path.exists():
-            rest = own(_read_object(path))
-            if rest:
-                _write_object(path, rest)
-            else:
-                path.unlink()
-    for name in ("auth.json", "models-store.json"):
-        path = agent_folder / name
-        if path.exists() and not _read_object(path):
-            path.unlink()
+def without_reef(name: str, text: str) -> str | None:
+    """What is left of either file without what is Reef's; None: nothing. A file that cannot be read is left as it is."""
+    try:
+        content = read_object(name, text)
+    except DataError:
+        return text
+    rest = _without_provider(content) if name == MODELS_FILE else _without_defaults(content)
+    return write_object(rest) if rest else None
+
+
+def read_object(name: str, text: str | None) -> JSONObject:
+    """Raises DataError, with file and line."""
+    if text is None or not text.strip():
+        return {}
+    again = "Mend or remove the file, then run `reef install pi` again."
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"pi's {name}:{error.lineno}: {error.msg}.", "Mend or remove the file, then run `reef install pi` again."
+        ) from error
+    except RecursionError as error:
+        raise DataError(f"pi's {name}:1: nested too deeply.", again) from error
+    if not isinstance(content, dict):
+        raise DataError(f"pi's {name} holds no JSON object.", again)
+    return content
+
+
+def write_object(content: JSONObject) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def _without_provider(models: JSONObject) -> JSONObject:
@@ -87,25 +110,9 @@ def _without_defaults(settings: JSONObject) -> JSONObject:
     if settings.get("defaultProvider") != PROVIDER:
         return settings
     compaction = {name: value for name, value in _object(settings.get("compaction")).items() if name not in _COMPACTION_KEYS}
-    rest = {name: value for name, value in settings.items() if name not in ("defaultProvider", "defaultModel", "compaction")}
+    rest = {name: value for name, value in settings.items() if name not in OWN_SETTINGS}
     return {**rest, "compaction": compaction} if compaction else rest
 
 
 def _object(value: JSON) -> JSONObject:
     return value if isinstance(value, dict) else {}
-
-
-def _read_object(path: Path) -> JSONObject:
-    if not path.exists():
-        return {}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"Cannot read {path}: {error}.", "Mend or remove the file, then run `reef install pi` again.") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path} holds no JSON object.", "Mend or remove the file, then run `reef install pi` again.")
-    return content
-
-
-def _write_object(path: Path, content: JSONObject) -> None:
-    write_atomic(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n", mode=0o600)

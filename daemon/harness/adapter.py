@@ -1,12 +1,16 @@
 """The Adapter interface: the code that knows one coding agent. Adapters live in folders of their own and are found by entry point.
 
-An adapter imports this and the ground floor, and speaks to the daemon as the agent would: over HTTP, with the client's token.
+An adapter imports this, its neighbours in `daemon.harness` and the ground floor, and speaks to the daemon as the agent would: over HTTP,
+with the client's token. One whose agent comes from npm derives from `daemon.harness.npm_adapter.NpmAdapter` and has little left to say.
+
+An installed agent has a folder of its own, `agents/<name>` of Reef's home: `runtime/` (the program and what runs it), `agent/` (the agent's
+own configuration folder), `bin/reef-<name>` (what starts it), `installed.json` and `harness.json` (what was laid down, from which tree).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -17,6 +21,9 @@ from daemon.harness_tree import HarnessTree
 from daemon.records import JSONObject
 
 ENTRY_POINT_GROUP: Final = "reef.adapters"
+
+Present = Callable[[str], str | None]
+"""The text that a path below `agent/` has now; None: it is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,18 @@ class InstallContext:
 
 
 @dataclass(frozen=True, slots=True)
+class Rendering:
+    """A tree and the model binding as the agent's own files. Paths are relative to `agent/`, with slashes."""
+
+    files: Mapping[str, str]
+    executable: frozenset[str] = frozenset()  # paths of scripts
+    shared: frozenset[str] = (
+        frozenset()
+    )  # paths that the agent or its user writes too: merged with what is there, never a hand edit by hash
+    notes: tuple[str, ...] = ()  # what the user should know, a sentence each
+
+
+@dataclass(frozen=True, slots=True)
 class Detected:
     """An agent found on this machine."""
 
@@ -46,7 +65,7 @@ class Detected:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What `install` wrote: path relative to the context's home → sha256, for checks and a clean uninstall."""
+    """What `install` wrote: path relative to the context's home → sha256."""
 
     files: Mapping[str, str]
     version: str
@@ -85,6 +104,38 @@ class Adapter(ABC):
     name: ClassVar[str]  # "pi"; also the default scenario
     title: ClassVar[str]  # "pi coding agent"
     versions: ClassVar[str]  # supported range, as a sentence: "1.6 or later, below 2"
+    limits: ClassVar[tuple[str, ...]] = ()  # what this agent cannot do, a sentence each
+    reads: ClassVar[tuple[str, ...]]  # where the tree's files lie below `agent/`: names of files, and of folders with a slash at the end
+
+    keeps: ClassVar[tuple[str, ...]] = ()
+    """What a person would miss below `agent/`, as `reads`: an uninstall leaves it, and whatever was put where `reads` says."""
+
+    @abstractmethod
+    def render(self, context: InstallContext, present: Present) -> Rendering:
+        """`context.tree` and the model binding as the agent's own files; writes nothing.
+
+        Raises:
+            Unsupported: the served model does not fit. DataError: a shared file that is there cannot be read; names it.
+        """
+
+    @abstractmethod
+    def read_back(self, context: InstallContext, files: Mapping[str, str]) -> HarnessTree:
+        """The tree that the agent's files now say: the inverse of `render`, for hand edits. Reads nothing but its arguments.
+
+        What the agent has no place for is as in `context.tree`, the tree that was laid down; of shared files only what that tree sets
+        is read. Always: `read_back(context, render(context, present).files) == context.tree`.
+
+        Args:
+            files: path below `agent/` → text, of everything that `reads` names.
+        """
+
+    @abstractmethod
+    def withdraw(self, path: str, text: str) -> str | None:
+        """What is left of the shared file `path` without ours; None: nothing."""
+
+    def transcripts(self, place: Path | None = None) -> Iterator[Path]:
+        """The agent's own session files below `place`, or where the agent keeps them; none where it has none that can be read."""
+        return iter(())
 
     @abstractmethod
     def detect(self, context: InstallContext) -> Detected | None:

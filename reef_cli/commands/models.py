@@ -169,7 +169,7 @@ def _use(name: str, as_json: bool) -> None:
         print(output.paint(f"  {output.printable(output.text(warning))}", output.YELLOW))
     print(f"  Requests under way end on the model before. Clients that name a model must name {model} now.")
     if home().agents.is_dir():
-        print("  Installed agents take it over with: reef install AGENT")
+        print("  Installed agents take it over with: reef update")
 
 
 def _choose(name: str, as_json: bool) -> None:

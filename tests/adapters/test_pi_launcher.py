@@ -6,26 +6,28 @@ import subprocess
 from pathlib import Path
 
 from adapters.pi.headless import run_headless
-from adapters.pi.launcher import write_launcher
-from adapters.pi.runtime import Runtime
 from daemon.harness.adapter import HeadlessTask
+from daemon.harness.launcher import launcher_script
+from daemon.harness.runtime import Program
 
 
-def scripted(folder: Path, script: str) -> Runtime:
-    """A runtime whose `pi` is a shell script."""
-    runtime = Runtime(folder)
-    runtime.pi.parent.mkdir(parents=True)
-    runtime.pi.write_text(f"#!/bin/sh\n{script}\n")
-    runtime.pi.chmod(0o755)
-    return runtime
+def scripted(folder: Path, script: str) -> Program:
+    """A pi that is a shell script."""
+    folder.mkdir(parents=True)
+    program = Program(folder / "pi", "1.6.0", folder / "node" / "bin")
+    program.command.write_text(f"#!/bin/sh\n{script}\n")
+    program.command.chmod(0o755)
+    return program
 
 
 def test_arguments_and_folder_names_with_spaces_arrive(tmp_path: Path) -> None:
-    runtime = scripted(tmp_path / "it's here", 'echo "$PI_CODING_AGENT_DIR|$PI_OFFLINE|$2|${PATH%%:*}"')
-    launcher = tmp_path / "bin" / "reef-pi"
-    write_launcher(launcher, runtime, tmp_path / "agent folder")
+    program = scripted(tmp_path / "it's here", 'echo "$PI_CODING_AGENT_DIR|$1|$3|${PATH%%:*}"')
+    launcher = tmp_path / "reef-pi"
+    launcher.write_text(launcher_script("pi", "pi", program, {"PI_CODING_AGENT_DIR": "the $agent folder"}, ["--offline"]))
+    launcher.chmod(0o755)
+    subprocess.run(["sh", "-n", str(launcher)], check=True)
     answer = subprocess.run([str(launcher), "-p", "say $HOME"], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == f"{tmp_path}/agent folder|1|say $HOME|{runtime.node_bin}"
+    assert answer.stdout.strip() == f"the $agent folder|--offline|say $HOME|{program.node_bin}"
 
 
 def test_a_task_gets_its_prompt_and_no_variable_of_ours(tmp_path: Path) -> None:
@@ -37,7 +39,7 @@ echo '{{"type":"agent_settled","aborted":false}}'"""
     copy = tmp_path / "copy"
     copy.mkdir()
     task = HeadlessTask("@do -it", copy, timeout_s=20, environment={"PATH": "/usr/bin:/bin"})
-    outcome = run_headless(runtime, tmp_path / "agent", task)
+    outcome = run_headless(runtime, {}, task)
     assert (outcome.exit_code, outcome.text, outcome.details["error"]) == (0, "@do -it in copy ", "")
 
 
@@ -48,7 +50,7 @@ def test_a_task_is_over_when_pi_is_whatever_it_left_in_the_background(tmp_path: 
 while [ ! -s {marker} ]; do sleep 0.05; done
 echo '{{"type":"agent_settled","aborted":false}}'"""
     runtime = scripted(tmp_path / "runtime", script)
-    outcome = run_headless(runtime, tmp_path / "agent", HeadlessTask("x", tmp_path, timeout_s=20, environment={"PATH": "/usr/bin:/bin"}))
+    outcome = run_headless(runtime, {}, HeadlessTask("x", tmp_path, timeout_s=20, environment={"PATH": "/usr/bin:/bin"}))
     assert (outcome.timed_out, outcome.exit_code) == (False, 0)
     stamp = marker.read_text()
     subprocess.run(["sleep", "0.5"], check=True)
@@ -58,7 +60,7 @@ echo '{{"type":"agent_settled","aborted":false}}'"""
 def test_a_task_that_hangs_is_ended_with_everything_that_it_started(tmp_path: Path) -> None:
     marker = tmp_path / "alive"
     runtime = scripted(tmp_path / "runtime", f"(while :; do date +%s%N > {marker}; sleep 0.1; done) & sleep 600")
-    outcome = run_headless(runtime, tmp_path / "agent", HeadlessTask("x", tmp_path, timeout_s=1, environment={"PATH": "/usr/bin:/bin"}))
+    outcome = run_headless(runtime, {}, HeadlessTask("x", tmp_path, timeout_s=1, environment={"PATH": "/usr/bin:/bin"}))
     assert outcome.timed_out and outcome.exit_code != 0
     stamp = marker.read_text()
     subprocess.run(["sleep", "0.5"], check=True)

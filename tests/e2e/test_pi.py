@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from adapters.pi.adapter import PiAdapter
-from adapters.pi.runtime import PI_VERSION, Runtime
+from adapters.pi.runtime import PI_VERSION
 from daemon.errors import Unsupported
 from daemon.harness.adapter import HeadlessTask, InstallContext, find_adapter
 from tests.e2e.reef_home import MANUAL, ReefHome
@@ -102,10 +102,9 @@ def test_a_task_without_a_person_gives_its_answer_and_its_receipts(reef: ReefHom
 
 
 def test_a_task_against_a_daemon_that_is_down_fails_though_pi_exits_with_0(reef: ReefHome, tmp_path: Path) -> None:
-    runtime = Runtime(reef.home.agents / "pi" / "runtime")
     adapter, elsewhere = PiAdapter(), tmp_path / "agents" / "pi"
     elsewhere.mkdir(parents=True)
-    (elsewhere / "runtime").symlink_to(runtime.folder)
+    (elsewhere / "runtime").symlink_to(reef.home.agents / "pi" / "runtime")
     nobody = InstallContext(elsewhere, "http://127.0.0.1:9", reef.home.client_token, reef.model, 8192, 256, "pi")
     adapter.install(nobody)
     task = HeadlessTask("Say hello.", tmp_path, timeout_s=120, environment=plain_environment(tmp_path))
@@ -121,7 +120,10 @@ def test_a_window_too_small_for_an_agent_is_refused_before_anything_is_fetched(t
 
 
 def test_uninstalling_leaves_only_the_transcripts(reef: ReefHome) -> None:
-    done = reef.cli("install", "pi", "--uninstall")
+    done = reef.cli("uninstall", "pi")
     assert done.returncode == 0, done.stdout + done.stderr
     left = [path.relative_to(reef.home.agents / "pi") for path in (reef.home.agents / "pi").rglob("*") if path.is_file()]
     assert all(path.parts[:2] == ("agent", "sessions") for path in left), left
+    assert left, "conversations are the person's"
+    assert reef.cli("uninstall", "pi", "--everything").returncode == 0
+    assert not (reef.home.agents / "pi").exists()

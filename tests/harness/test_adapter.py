@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -15,14 +16,26 @@ from daemon.harness.adapter import (
     InstallContext,
     Installed,
     Launch,
+    Present,
+    Rendering,
     TaskOutcome,
     adapter_names,
     find_adapter,
 )
+from daemon.harness_tree import HarnessTree
 
 
 class Example(Adapter):
-    name, title, versions = "example", "an example", "any"
+    name, title, versions, reads = "example", "an example", "any", ()
+
+    def render(self, context: InstallContext, present: Present) -> Rendering:
+        return Rendering({})
+
+    def read_back(self, context: InstallContext, files: Mapping[str, str]) -> HarnessTree:
+        return context.tree
+
+    def withdraw(self, path: str, text: str) -> str | None:
+        return None
 
     def detect(self, context: InstallContext) -> Detected | None:
         return None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapters.pi.runtime import PI_PACKAGE, PI_VERSION
-from adapters.pi.settings import provider, write_settings
+from adapters.pi.settings import models_text, provider, settings_text
 from adapters.pi.window import fit_window
 from tests.e2e.agents.installed import MARKS, Agents
 from tests.e2e.agents.scripted import MODEL, Body, Reply, ScriptedServer
@@ -35,8 +35,8 @@ def test_pi(named: bool, agents: Agents, model: ScriptedServer, reef: ReefHome, 
     served = provider(reef.url, scenario, reef.home.client_token, MODEL, window)
     if not named:
         served.pop("compat")
-    write_settings(home, served, MODEL, window)
-    settings = json.loads((home / "settings.json").read_text())
+    (home / "models.json").write_text(models_text(None, served))
+    settings = json.loads(settings_text(None, {}, (), MODEL, window))
     settings["compaction"]["keepRecentTokens"] = 500
     (home / "settings.json").write_text(json.dumps(settings))
     for number in range(3):

@@ -1,0 +1,132 @@
+"""What all agents from npm have in common: found or fetched, laid down with their launcher, started, taken away."""
+
+from __future__ import annotations
+
+import logging
+import os
+from abc import abstractmethod
+from pathlib import Path
+from typing import ClassVar
+
+from daemon.errors import Unsupported
+from daemon.harness.adapter import Adapter, Detected, InstallContext, Installed, Launch, Rendering
+from daemon.harness.installed import TREE, Binding, Manifest, write_tree
+from daemon.harness.installing import AGENT, Content, Place, held
+from daemon.harness.launcher import launcher_path, launcher_script
+from daemon.harness.runtime import Package, Program, Runtime
+
+_log = logging.getLogger("reef.adapters")
+_SMALL_WINDOW_TOKENS = 16_384
+
+
+class NpmAdapter(Adapter):
+    """Subclasses say which package, what the environment is, and how a tree becomes the agent's files and back."""
+
+    package: ClassVar[Package]
+
+    @abstractmethod
+    def environment(self, context: InstallContext) -> dict[str, str]:
+        """Variables that make the agent read its own folder and nothing of the user's; never a token."""
+
+    def arguments(self, context: InstallContext) -> tuple[str, ...]:
+        """Come before those that the user types."""
+        return ()
+
+    def detect(self, context: InstallContext) -> Detected | None:
+        """What was fetched, else what the machine has."""
+        runtime = self.runtime(context)
+        program = runtime.find() or runtime.own() or runtime.of_the_machine()
+        if program is None:
+            return None
+        supported = self.package.accepts(program.version)
+        sentence = "" if supported else f"Reef works with {self.package.range}; `reef install {self.name}` fetches one beside it."
+        return Detected(program.version, (str(program.command),), supported, sentence)
+
+    def install(self, context: InstallContext) -> Installed:
+        with held(context.home) as place:
+            return self.lay_down(context, place)
+
+    def lay_down(self, context: InstallContext, place: Place, replace: frozenset[str] = frozenset()) -> Installed:
+        """`install` in a place that is held already.
+
+        Args:
+            replace: paths below the place whose changes by hand are safe elsewhere.
+        """
+        rendering = self.render(context, place.present)  # first: a model that does not fit is refused before anything is fetched
+        runtime = self.runtime(context)
+        program = runtime.ensure(_log.info)
+        launcher = launcher_path(context.home, self.name)
+        script = launcher_script(self.name, self.title, program, self.environment(context), self.arguments(context))
+        files = {
+            **agent_files(rendering),
+            launcher.relative_to(context.home).as_posix(): Content(script, 0o755),
+            TREE: Content(write_tree(context.tree)),
+        }
+        before = place.manifest()
+        manifest = Manifest(
+            adapter=self.name,
+            version=program.version,
+            command=(str(program.command),),
+            release_id=context.release_id,
+            content_id=context.tree.content_id,
+            binding=binding(context),
+            shared=tuple(sorted(f"{AGENT}/{path}" for path in rendering.shared)),
+            links=before.links if before else (),
+        )
+        laid = place.lay_down(files, manifest, {*replace, TREE, launcher.relative_to(context.home).as_posix()})
+        runtime.remove_others()
+        notes = list(rendering.notes)
+        if context.context_tokens < _SMALL_WINDOW_TOKENS:
+            size = f"{context.context_tokens} tokens"
+            notes.append(f"The served window of {size} is small for a coding agent: long sessions are compacted often.")
+        return Installed(laid.files, program.version, tuple(notes))
+
+    def uninstall(self, context: InstallContext) -> None:
+        """Take away what was fetched and written. What a person put there stays, and what they would miss."""
+        if not context.home.is_dir():
+            return
+        with held(context.home) as place:
+            manifest = place.manifest()
+            left: dict[str, str] = {}
+            for path in manifest.shared if manifest else ():
+                below = path.removeprefix(f"{AGENT}/")
+                text = place.present(below)
+                rest = self.withdraw(below, text) if text is not None else None
+                if rest is not None:
+                    left[path] = rest
+            self.runtime(context).remove()
+            place.take_away(left, [f"{AGENT}/{name}" for name in (*self.reads, *self.keeps)])
+
+    def launch(self, context: InstallContext, arguments: tuple[str, ...]) -> Launch:
+        program = self.program(context)
+        environment = program.environment({"PATH": os.environ.get("PATH", os.defpath)})
+        return Launch((str(program.command), *self.arguments(context), *arguments), {**environment, **self.environment(context)})
+
+    def program(self, context: InstallContext) -> Program:
+        """Raises Unsupported where there is none."""
+        program = self.runtime(context).find()
+        if program is None:
+            raise Unsupported(f"{self.title} is not installed.", f"Run `reef install {self.name}`.")
+        return program
+
+    def runtime(self, context: InstallContext) -> Runtime:
+        return Runtime(context.home / "runtime", self.package)
+
+
+def agent_folder(context: InstallContext) -> Path:
+    return context.home / AGENT
+
+
+def agent_files(rendering: Rendering) -> dict[str, Content]:
+    """What is rendered, as files below the agent's own folder in its place."""
+    return {f"{AGENT}/{path}": Content(text, 0o700 if path in rendering.executable else 0o600) for path, text in rendering.files.items()}
+
+
+def binding(context: InstallContext) -> Binding:
+    return Binding(
+        base_url=context.base_url,
+        scenario=context.scenario,
+        model_id=context.model_id,
+        context_tokens=context.context_tokens,
+        max_tokens=context.max_tokens,
+    )
