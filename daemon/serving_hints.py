@@ -34,6 +34,8 @@ class ServingHints(BaseModel):
 
         Deterministic, so that a continued conversation keeps its prefix.
         """
+        if not self.system_prefix and not self.demonstrations:
+            return messages
         head = 0
         while head < len(messages) and messages[head].get("role") in ("system", "developer"):
             head += 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import TypeGuard
+from typing import cast
 
 from daemon.errors import BadRequest
 from daemon.gateway.call import Call
@@ -56,17 +56,13 @@ def _messages(body: JSONObject) -> tuple[Message, ...]:
     messages = array(body, "messages")
     if not messages:
         raise BadRequest("'messages' must hold at least one message.", param="messages")
-    return tuple(
-        [message if _is_plain(message) else check_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
-    )
-
-
-def _is_plain(message: JSON) -> TypeGuard[Message]:
-    """Whether it is a text and nothing else, as most are: there is no more to check."""
-    if not isinstance(message, dict) or "tool_calls" in message:
-        return False
-    role = message.get("role")
-    return isinstance(message.get("content"), str) and isinstance(role, str) and role in _ROLES
+    for index, message in enumerate(messages):
+        if type(message) is dict and type(message.get("content")) is str and "tool_calls" not in message:
+            role = message.get("role")
+            if type(role) is str and role in _ROLES:
+                continue  # a text and nothing else, as most are
+        check_message(message, f"messages[{index}]")
+    return tuple(cast(list[Message], messages))
 
 
 def check_message(message: JSON, name: str) -> Message:
