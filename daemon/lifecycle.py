@@ -65,7 +65,7 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                     }
                 )
                 gc.freeze()  # what is here now stays: to look through it again and again would be a gap in every stream
-                gc.set_threshold(10_000)  # requests in flight hold more than Python reckons with: it would look through them for each new one
+                gc.set_threshold(10_000)  # requests in flight hold thousands of objects: each new one would have them looked through
                 scheduler = Scheduler(services.runner, services.serving, services.reader, services.runs, lambda: services.config)
                 tasks = [
                     background("Unloading LoRAs that nobody uses", sweep_forever(services.serving), services),
