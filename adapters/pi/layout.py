@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
+from adapters.pi.extension import FOLDER, binding, extension_files
 from adapters.pi.settings import MODELS_FILE, OWN_SETTINGS, SETTINGS_FILE, models_text, provider, read_object, settings_text, write_object
 from adapters.pi.window import fit_window
 from daemon.errors import DataError
@@ -21,7 +21,6 @@ BINDING_FILE = "reef.json"
 """What Reef's extension in pi is told."""
 READS = (RULES_PATH, SETTINGS_FILE, "skills/", "prompts/", "extensions/")
 SHARED = frozenset({MODELS_FILE, SETTINGS_FILE})
-_EXTENSION = "extensions/reef/"
 _AS_THEY_ARE = ("skills/", "prompts/", "extensions/")
 
 
@@ -32,7 +31,7 @@ def render(context: InstallContext, present: Present) -> Rendering:
     before = [name for name in last if isinstance(name, str)] if isinstance(last, list) else []
     reef = provider(context.base_url, context.scenario, context.client_token_path, context.model_id, window, context.release_id)
     files = _tree_files(context.tree)
-    files |= {f"{_EXTENSION}{path.name}": path.read_text(encoding="utf-8") for path in sorted(_extension_files())}
+    files |= extension_files()
     files[BINDING_FILE] = write_object(_binding(context, wanted))
     files[MODELS_FILE] = models_text(present(MODELS_FILE), reef)
     files[SETTINGS_FILE] = settings_text(present(SETTINGS_FILE), wanted, before, context.model_id, window)
@@ -46,7 +45,7 @@ def read_back(context: InstallContext, files: Mapping[str, str]) -> HarnessTree:
         command = path.replace("prompts/", "commands/", 1)
         if path.startswith("prompts/") and path not in was and command in was:
             tree[command] = text
-        elif path == RULES_PATH or (path.startswith(_AS_THEY_ARE) and not path.startswith(_EXTENSION)):
+        elif path == RULES_PATH or (path.startswith(_AS_THEY_ARE) and not path.startswith(FOLDER)):
             tree[path] = text
     settings = _settings_back(was.get(SETTINGS_PATH), files.get(SETTINGS_FILE))
     if settings is not None:
@@ -57,7 +56,7 @@ def read_back(context: InstallContext, files: Mapping[str, str]) -> HarnessTree:
 def _tree_files(tree: HarnessTree) -> dict[str, str]:
     files: dict[str, str] = {}
     for path, text in tree.files.items():
-        if path.startswith(_EXTENSION):
+        if path.startswith(FOLDER):
             raise DataError(f"{path}: this folder is Reef's own in pi.", "Use another name below extensions/.")
         if path.startswith("commands/"):
             prompt = path.replace("commands/", "prompts/", 1)
@@ -77,6 +76,7 @@ def _binding(context: InstallContext, wanted: JSONObject) -> JSONObject:
         "release_id": context.release_id,
         "content_id": context.tree.content_id,
         "settings": [*sorted(wanted)],
+        **binding(context),
     }
 
 
@@ -87,7 +87,3 @@ def _settings_back(was: str | None, now: str | None) -> str | None:
     wanted, there = read_object(SETTINGS_PATH, was), read_object(SETTINGS_FILE, now)
     back = {name: wanted[name] if name in OWN_SETTINGS else there[name] for name in wanted if name in there or name in OWN_SETTINGS}
     return was if back == wanted else json.dumps(back, indent=2, ensure_ascii=False) + "\n"
-
-
-def _extension_files() -> list[Path]:
-    return [*(Path(__file__).parent / "extension").glob("*.ts")]

@@ -6,13 +6,20 @@ They read `reef.json` in pi's own folder; `binding` gives what they look for the
 from __future__ import annotations
 
 import sys
+from importlib import resources
 from typing import Final
 
 from daemon.harness.adapter import InstallContext
 from daemon.records import JSONObject
 
-SKIPPED: Final = "reef-skipped.json"
-"""Which release the user wants to hear no more of, in pi's own folder; the extension writes it."""
+FOLDER: Final = "extensions/reef/"
+"""Below pi's own folder; no entry of the tree belongs there."""
+
+
+def extension_files() -> dict[str, str]:
+    """Path below pi's own folder → text."""
+    here = resources.files(__name__)
+    return {f"{FOLDER}{one.name}": one.read_text(encoding="utf-8") for one in here.iterdir() if one.name.endswith(".ts")}
 
 
 def binding(context: InstallContext) -> JSONObject:

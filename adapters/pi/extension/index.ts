@@ -7,7 +7,7 @@ import { changesPath, registerCommands } from "./commands.ts";
 import { ask, BRIEF_MS, type Installed, readInstalled, Trouble } from "./reef.ts";
 import { tagRequests } from "./requests.ts";
 import { reportRuns } from "./runs.ts";
-import { notice, showStatus, statusLine, tell } from "./telling.ts";
+import { fits, notice, showStatus, spokesman, statusLine, tell } from "./telling.ts";
 import { registerUpdate } from "./update.ts";
 
 const AGAIN_MS = 60_000;
@@ -30,20 +30,23 @@ export default function reef(pi: ExtensionAPI): void {
   const look = async (ctx: ExtensionContext, quiet: boolean): Promise<void> => {
     lookedAt = Date.now();
     let message = "";
+    let kind: "info" | "warning" = "info";
     let status = installed.release_id ? `Reef ${installed.release_id}` : "Reef";
     try {
       const changes = await ask(installed, "GET", changesPath(installed), BRIEF_MS);
       message = notice(ctx, installed, changes);
+      kind = fits(installed, changes) ? "info" : "warning";
       status = statusLine(installed, changes);
     } catch (error) {
       if (!(error instanceof Trouble)) throw error;
+      kind = "warning";
       const early = error.status === 404 && !installed.release_id; // the scenario begins with its first request
       if (!early) message = error.message;
       if (error.status === 0) status = "Reef is down";
     }
     try {
       showStatus(ctx, status);
-      if (message && message !== told && !quiet) tell(ctx, message, "warning");
+      if (message && message !== told && !quiet) tell(ctx, message, kind);
       told = message;
     } catch {
       // The session was replaced meanwhile; the new one looks for itself.
@@ -52,6 +55,7 @@ export default function reef(pi: ExtensionAPI): void {
 
   // Not awaited: pi starts at once, and the notice comes when Reef has answered.
   pi.on("session_start", (event, ctx) => {
+    spokesman.tell = (message) => tell(ctx, message);
     void look(ctx, event.reason === "reload");
   });
   pi.on("agent_settled", (_event, ctx) => {

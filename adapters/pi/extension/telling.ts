@@ -9,6 +9,12 @@ export function tell(ctx: ExtensionContext, message: string, kind: "info" | "war
   else console.error(printable(message));
 }
 
+/**
+ * How the session that is open now tells something. pi loads this module anew at a reload, and what the old one holds of the session is
+ * dead then; so that it can still say what it did, both share this object.
+ */
+export const spokesman: { tell?: (message: string) => void } = ((globalThis as Record<symbol, unknown>)[Symbol.for("reef.spokesman")] ??= {}) as object;
+
 export function showStatus(ctx: ExtensionContext, message: string): void {
   if (ctx.hasUI) ctx.ui.setStatus(KEY, printable(message));
 }
@@ -25,6 +31,11 @@ export function isNew(installed: Installed, changes: Answer): boolean {
   return installed.release_id ? text(changes.head) !== installed.release_id : changes.harness_changed === true;
 }
 
+/** Whether pi is set up for the model that serves, and for its window. */
+export function fits(installed: Installed, changes: Answer): boolean {
+  return changes.model === installed.model_id && changes.context_tokens === installed.context_tokens;
+}
+
 /** The notice; empty where there is nothing to say. */
 export function notice(ctx: ExtensionContext, installed: Installed, changes: Answer): string {
   const lines: string[] = [];
@@ -32,7 +43,7 @@ export function notice(ctx: ExtensionContext, installed: Installed, changes: Ans
     const next = ctx.hasUI ? "/reef-update, /reef-diff, /reef-skip" : "to take it: reef update pi";
     lines.push(`${step(installed, changes)}; ${next}`);
   }
-  if (changes.model !== installed.model_id || changes.context_tokens !== installed.context_tokens) {
+  if (!fits(installed, changes)) {
     const served = `${text(changes.model)} with ${String(changes.context_tokens)} tokens`;
     lines.push(`Reef serves ${served} now, and pi is set up for ${installed.model_id} with ${installed.context_tokens}. Type: reef update pi, then start pi again.`);
   }

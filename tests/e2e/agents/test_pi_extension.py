@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from adapters.pi.extension import extension_files
 from adapters.pi.runtime import PI_PACKAGE, PI_VERSION
 from adapters.pi.settings import provider
 from adapters.pi.window import fit_window
@@ -25,10 +27,10 @@ from daemon.versions.release import Draft
 from tests.daemon.running import Running, running, until
 from tests.e2e.agents.installed import MARKS, Agents
 from tests.e2e.agents.pi_rpc import PiSession, environment, pi_session
+from tests.e2e.terminal import Terminal
 from tests.engine.fake import ScriptedEngine, content_text
 
 pytestmark = MARKS
-EXTENSION = Path(__file__).parents[3] / "adapters" / "pi" / "extension"
 FIRST = {
     "AGENTS.md": "- Always say please.\n",
     "skills/old/SKILL.md": "---\nname: old\ndescription: The skill of old days.\n---\nOld.\n",
@@ -75,8 +77,8 @@ class Installed:
         self.agent, self.work, self.home = folder / "agent", folder / "wörk 100%", folder / "home"
         for made in (self.agent / "extensions" / "reef", self.work, self.home):
             made.mkdir(parents=True)
-        for path in EXTENSION.glob("*.ts"):
-            (self.agent / "extensions" / "reef" / path.name).write_text(path.read_text())
+        for path, text in extension_files().items():
+            (self.agent / path).write_text(text)
         model = daemon.services.engine.model
         token = daemon.services.home.client_token
         served = provider(daemon.url, "pi", token, model.id, fit_window(model.context_tokens, 4096))
@@ -166,6 +168,8 @@ async def test_the_notice_the_diff_and_the_live_swap(agents: Agents, tmp_path: P
         assert "Review notes.txt in the new way." in pi.shown()
         tags = [record["payload"]["tags"] for record in await pi.records() if record["request_type"] == "inference"]  # type: ignore[index]
         assert [tag["release"] for tag in tags] == ["r1", "r2", "r2"]
+        served = [record["payload"]["release_id"] for record in await pi.records() if record["request_type"] == "inference"]  # type: ignore[index]
+        assert served == ["r1", "r2", "r2"], "a session keeps its release until its user updates"
         assert await session.type("/reef-update") == ["r2 is installed: nothing changes."]
 
 
@@ -236,12 +240,45 @@ async def test_without_a_terminal_the_notice_is_a_line_on_stderr(mode: str, agen
         await until(lambda: pi.daemon.services.reader.counts("pi").reports == 1)
 
 
-async def test_a_daemon_that_is_down_costs_one_line_and_no_delay(agents: Agents, tmp_path: Path) -> None:
+async def test_a_daemon_that_is_down_costs_one_line(agents: Agents, tmp_path: Path) -> None:
     async with installed(agents, tmp_path) as pi:
         pass
-    started = time.monotonic()
     async with pi.session() as session:
         await session.until(lambda: session.notices != [])
         assert len(session.notices) == 1 and "reef up" in session.notices[0] and session.status == "Reef is down"
         assert "does not answer" in (await session.type("/reef-status"))[0]
-    assert time.monotonic() - started < 10
+
+
+async def test_a_daemon_that_hangs_holds_nobody_up(agents: Agents, tmp_path: Path) -> None:
+    async with installed(agents, tmp_path) as pi:
+        pass
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
+        told = json.loads((pi.agent / "reef.json").read_text())
+        (pi.agent / "reef.json").write_text(json.dumps({**told, "base_url": f"http://127.0.0.1:{silent.getsockname()[1]}"}))
+        async with pi_session(pi.program, pi.work, environment(agents, pi.agent, pi.home)) as session:
+            await session.send("get_state")
+            assert session.status == "", "pi is ready before Reef is given up on"
+            ready = time.monotonic()
+            await session.until(lambda: session.status == "Reef is down")
+            assert time.monotonic() - ready < 1.5  # 300 ms on a machine with nothing else to do
+
+
+async def test_in_a_terminal_the_notice_takes_no_key_and_the_swap_is_told(agents: Agents, tmp_path: Path) -> None:
+    async with installed(agents, tmp_path) as pi:
+        await publish(pi.daemon, SECOND)
+        env = environment(agents, pi.agent, pi.home)
+        command = ["sh", "-c", 'cd "$1" && exec env PATH="$2" "$3"', "sh", str(pi.work), env["PATH"], str(pi.program)]
+
+        def play() -> None:
+            with Terminal(tmp_path, command, env, size=(110, 40), name="pi") as terminal:
+                terminal.type("typed at once")
+                terminal.until("typed at once", "Reef r1 → r2: +2 rules", "/reef-skip", "Reef r1 → r2 /reef-update")
+                terminal.press("Enter")
+                terminal.until("As you wish.")
+                terminal.type("/reef-update")
+                terminal.until("Bring the rules, skills, prompts and extensions")
+                terminal.press("Enter")
+                shown = terminal.until("It holds from your next message on.", "Reef r2", without="/reef-update")
+                assert "typed at once" in shown and "rror" not in shown
+
+        await asyncio.to_thread(play)
