@@ -27,7 +27,7 @@ export function registerUpdate(pi: ExtensionAPI, installed: Installed): void {
         const [program, ...given] = installed.command;
         const home = `REEF_HOME=${installed.home}`;
         const done = await pi.exec("env", [home, program ?? "reef", ...given, "update", "pi"], { timeout: LONGEST_MS });
-        if (done.code !== 0) throw new Error(done.stderr.trim() || done.stdout.trim() || `The update ended with code ${done.code}.`);
+        if (done.code !== 0) throw new Error(done.stderr.trim().replace(/^Error: /, "") || `The update ended with code ${done.code}.`);
         const now = readInstalled();
         if (now.release_id === installed.release_id) return tell(ctx, `${now.release_id || "Nothing newer"} is installed: nothing changes.`);
         const line = changes.head === now.release_id ? step(installed, changes) : `Reef ${installed.release_id} → ${now.release_id}`;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -15,10 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.pi.extension import extension_files
 from adapters.pi.runtime import PI_PACKAGE, PI_VERSION
-from adapters.pi.settings import provider
-from adapters.pi.window import fit_window
+from daemon import __version__
 from daemon.evolution.publish import engine_settings
 from daemon.harness_tree import HarnessTree
 from daemon.serving.releases import base_facts
@@ -40,24 +39,6 @@ SECOND = {
     "AGENTS.md": "- Always say please.\n- Never guess a colour.\n- Read the notes first.\n",
     "prompts/review.md": "---\ndescription: Review it\n---\nReview $1 in the new way.\n",
 }
-UPDATER = """
-import json, os, pathlib, sys, urllib.request
-assert sys.argv[1:] == ["update", "pi"], sys.argv
-agent = pathlib.Path({agent!r})
-told = json.loads((agent / "reef.json").read_text())
-if (agent / "broken").exists():
-    sys.exit("AGENTS.md was edited on both sides.")
-token = pathlib.Path(told["token_path"]).read_text().strip()
-headers = {{"authorization": "Bearer " + token, "x-reef-scenario": told["scenario"]}}
-with urllib.request.urlopen(urllib.request.Request(told["base_url"] + "/reef/harness", headers=headers)) as answer:
-    harness = json.load(answer)
-for old in [*agent.glob("skills/*/SKILL.md"), *agent.glob("prompts/*.md")]:
-    old.unlink()
-for path, text in harness["files"].items():
-    (agent / path).parent.mkdir(parents=True, exist_ok=True)
-    (agent / path).write_text(text)
-(agent / "reef.json").write_text(json.dumps({{**told, "release_id": harness["release_id"]}}))
-"""
 
 
 async def publish(daemon: Running, files: dict[str, str], summary: EvaluationSummary | None = None) -> str:
@@ -70,42 +51,34 @@ async def publish(daemon: Running, files: dict[str, str], summary: EvaluationSum
 
 
 class Installed:
-    """pi's folder as an installation leaves it, over a daemon in this process."""
+    """pi as `reef install pi` leaves it, over a daemon in this process that the command line takes for a real one."""
 
     def __init__(self, daemon: Running, engine: ScriptedEngine, agents: Agents, folder: Path) -> None:
-        self.daemon, self.engine, self.agents = daemon, engine, agents
-        self.agent, self.work, self.home = folder / "agent", folder / "wörk 100%", folder / "home"
-        for made in (self.agent / "extensions" / "reef", self.work, self.home):
-            made.mkdir(parents=True)
-        for path, text in extension_files().items():
-            (self.agent / path).write_text(text)
-        model = daemon.services.engine.model
-        token = daemon.services.home.client_token
-        served = provider(daemon.url, "pi", token, model.id, fit_window(model.context_tokens, 4096))
-        (self.agent / "models.json").write_text(json.dumps({"providers": {"reef": served}}))
-        settings = {"defaultProvider": "reef", "defaultModel": model.id, "compaction": {"reserveTokens": 2000, "keepRecentTokens": 50}}
-        (self.agent / "settings.json").write_text(json.dumps(settings))
-        updater = folder / "updater.py"
-        updater.write_text(UPDATER.format(agent=str(self.agent)))
-        told = {
-            **{"base_url": daemon.url, "token_path": str(token), "scenario": "pi", "release_id": ""},
-            **{"model_id": model.id, "context_tokens": model.context_tokens},
-            **{"command": [sys.executable, str(updater)], "home": str(folder)},
-        }
-        (self.agent / "reef.json").write_text(json.dumps(told))
+        self.daemon, self.engine = daemon, engine
+        self.reef_home = daemon.services.home
+        self.work, self.home = folder / "wörk 100%", folder / "home"
+        self.work.mkdir()
+        self.home.mkdir()
+        self.agent = self.reef_home.agents / "pi" / "agent"
+        plain = environment(agents, self.agent, self.home)
+        self.env = {**plain, "PATH": f"{agents.npm(PI_PACKAGE, PI_VERSION)}{os.pathsep}{plain['PATH']}"}
+        self.env.pop("PI_CODING_AGENT_DIR")  # the launcher sets it
+
+    async def reef(self, *arguments: str) -> str:
+        """As typed in another terminal."""
+        command = [sys.executable, "-P", "-m", "reef_cli.main", *arguments]
+        env = {**self.env, "REEF_HOME": str(self.reef_home.root)}
+        done = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     @property
     def program(self) -> Path:
-        return self.agents.npm(PI_PACKAGE, PI_VERSION) / "pi"
-
-    async def update(self) -> None:
-        """As from another terminal."""
-        command = [*json.loads((self.agent / "reef.json").read_text())["command"], "update", "pi"]
-        await asyncio.to_thread(subprocess.run, command, check=True)
+        return self.reef_home.agents / "pi" / "bin" / "reef-pi"
 
     @asynccontextmanager
     async def session(self, *arguments: str) -> AsyncIterator[PiSession]:
-        async with pi_session(self.program, self.work, environment(self.agents, self.agent, self.home), *arguments) as session:
+        async with pi_session(self.program, self.work, self.env, *arguments) as session:
             await session.until(lambda: session.status != "")
             yield session
 
@@ -115,7 +88,7 @@ class Installed:
             subprocess.run,
             [str(self.program), *arguments],
             cwd=self.work,
-            env=environment(self.agents, self.agent, self.home),
+            env=self.env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -139,8 +112,16 @@ async def installed(agents: Agents, folder: Path) -> AsyncIterator[Installed]:
     async with running(folder / "reef", engine) as daemon:
         await publish(daemon, FIRST)
         pi = Installed(daemon, engine, agents, folder)
-        await pi.update()
-        yield pi
+        waiting = [sys.executable, "-c", "import sys; sys.stdin.read()", "daemon", "serve"]  # a daemon is known by these two words
+        known = await asyncio.create_subprocess_exec(*waiting, stdin=asyncio.subprocess.PIPE)
+        facts = {"pid": known.pid, "host": "127.0.0.1", "port": daemon.port, "version": __version__, "started_at": time.time()}
+        pi.reef_home.lock.write_text(json.dumps(facts))
+        try:
+            await pi.reef("install", "pi")
+            yield pi
+        finally:
+            known.kill()
+            await known.wait()
 
 
 async def test_the_notice_the_diff_and_the_live_swap(agents: Agents, tmp_path: Path) -> None:
@@ -174,12 +155,15 @@ async def test_the_notice_the_diff_and_the_live_swap(agents: Agents, tmp_path: P
 
 
 async def test_an_update_that_fails_changes_nothing_and_says_why(agents: Agents, tmp_path: Path) -> None:
-    async with installed(agents, tmp_path) as pi, pi.session() as session:
-        await publish(pi.daemon, SECOND)
-        (pi.agent / "broken").touch()
-        assert await session.type("/reef-update") == ["AGENTS.md was edited on both sides."]
-        await session.type("Hello.")
-        assert "say please" in pi.shown() and "Never guess" not in pi.shown()
+    async with installed(agents, tmp_path) as pi:
+        rules = pi.agent / "AGENTS.md"
+        rules.write_text("- Always say please.\n- My own rule.\n")
+        async with pi.session() as session:
+            await publish(pi.daemon, SECOND)
+            [refused] = await session.type("/reef-update")
+            assert "AGENTS.md" in refused and not refused.startswith("Error")
+            await session.type("Hello.")
+            assert "My own rule." in pi.shown() and "Never guess" not in pi.shown() and "My own rule." in rules.read_text()
 
 
 async def test_feedback_goes_to_the_last_answer_and_commands_answer(agents: Agents, tmp_path: Path) -> None:
@@ -203,7 +187,14 @@ async def test_feedback_goes_to_the_last_answer_and_commands_answer(agents: Agen
 
 
 async def test_requests_carry_session_release_and_folder_and_ends_are_told(agents: Agents, tmp_path: Path) -> None:
-    async with installed(agents, tmp_path) as pi, pi.session("--session-id", "by-hand") as session:
+    async with installed(agents, tmp_path) as pi:
+        settings = json.loads((pi.agent / "settings.json").read_text())
+        (pi.agent / "settings.json").write_text(json.dumps({**settings, "compaction": {"reserveTokens": 2000, "keepRecentTokens": 50}}))
+        await tags_and_ends(pi)
+
+
+async def tags_and_ends(pi: Installed) -> None:
+    async with pi.session("--session-id", "by-hand") as session:
         await session.type("First question, which is long enough to be summed up later on. " * 40)
         await session.type("Second question, which is just as long as the first one was. " * 40)
         compacted = await session.send("compact")
@@ -255,7 +246,7 @@ async def test_a_daemon_that_hangs_holds_nobody_up(agents: Agents, tmp_path: Pat
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
         told = json.loads((pi.agent / "reef.json").read_text())
         (pi.agent / "reef.json").write_text(json.dumps({**told, "base_url": f"http://127.0.0.1:{silent.getsockname()[1]}"}))
-        async with pi_session(pi.program, pi.work, environment(agents, pi.agent, pi.home)) as session:
+        async with pi_session(pi.program, pi.work, pi.env) as session:
             await session.send("get_state")
             assert session.status == "", "pi is ready before Reef is given up on"
             ready = time.monotonic()
@@ -266,11 +257,10 @@ async def test_a_daemon_that_hangs_holds_nobody_up(agents: Agents, tmp_path: Pat
 async def test_in_a_terminal_the_notice_takes_no_key_and_the_swap_is_told(agents: Agents, tmp_path: Path) -> None:
     async with installed(agents, tmp_path) as pi:
         await publish(pi.daemon, SECOND)
-        env = environment(agents, pi.agent, pi.home)
-        command = ["sh", "-c", 'cd "$1" && exec env PATH="$2" "$3"', "sh", str(pi.work), env["PATH"], str(pi.program)]
+        command = ["sh", "-c", 'cd "$1" && exec env PATH="$2" "$3"', "sh", str(pi.work), pi.env["PATH"], str(pi.program)]
 
         def play() -> None:
-            with Terminal(tmp_path, command, env, size=(110, 40), name="pi") as terminal:
+            with Terminal(tmp_path, command, pi.env, size=(110, 40), name="pi") as terminal:
                 terminal.type("typed at once")
                 terminal.until("typed at once", "Reef r1 → r2: +2 rules", "/reef-skip", "Reef r1 → r2 /reef-update")
                 terminal.press("Enter")
