@@ -11,6 +11,7 @@ from starlette.routing import Route
 from daemon.api.common import known_scenario
 from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import scenario_of
+from daemon.harness_tree import HarnessTree
 from daemon.records import JSON, JSONObject
 from daemon.services import Services
 from daemon.versions.change import changed_to
@@ -38,13 +39,14 @@ class HarnessChangeRoutes:
         repository = self._services.repository
         head = named(repository, scenario, HEAD)
         installed = named(repository, scenario, since) if since else None
+        content = installed.tree.content_id if installed is not None else HarnessTree().content_id
         held: list[JSON] = [release.id for release in repository.held(scenario)]
         return {
             "scenario": scenario,
             "since": since or None,
             "head": head.id,
             "line": _line(installed, head),
-            "harness_changed": installed is None or installed.tree.content_id != head.tree.content_id,
+            "harness_changed": head.tree.content_id != content,
             "held": held,
         }
 

@@ -32,6 +32,7 @@ async def test_a_step_of_one_release_tells_what_it_was_worth_and_one_of_several_
 
 async def test_what_is_installed_already_is_no_change_and_what_waits_is_named(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
+        assert (await changes(daemon, ""))["harness_changed"] is False, "the base model has nothing to install"
         await publish(daemon, "- a\n")
         held = await daemon.services.publisher.hold(rules(daemon, "- a\n- b\n"))
         told = await changes(daemon, "r2")

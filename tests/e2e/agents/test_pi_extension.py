@@ -124,11 +124,21 @@ async def installed(agents: Agents, folder: Path) -> AsyncIterator[Installed]:
             await known.wait()
 
 
-async def test_the_notice_the_diff_and_the_live_swap(agents: Agents, tmp_path: Path) -> None:
-    async with installed(agents, tmp_path) as pi, pi.session() as session:
+async def test_from_the_installation_over_notice_diff_and_swap_to_the_removal(agents: Agents, tmp_path: Path) -> None:
+    async with installed(agents, tmp_path) as pi:
+        await notice_and_swap(pi)
+        removed = await pi.reef("uninstall", "pi")
+        assert "is removed" in removed
+        left = {path.relative_to(pi.agent).parts[0] for path in pi.agent.parent.rglob("*") if path.is_file()}
+        assert left == {"sessions"}, "conversations are the user's"
+
+
+async def notice_and_swap(pi: Installed) -> None:
+    async with pi.session() as session:
         assert session.status == "Reef r1" and session.notices == []
         await session.type("Hello.")
         assert "say please" in pi.shown() and "skill of old days" in pi.shown()
+        await session.type("/good")
         await publish(pi.daemon, SECOND, EvaluationSummary(held_out_before=0.25, held_out_after=0.5, tasks=8, wins=3, losses=1, p=0.25))
         async with pi.session() as other:
             line = "Reef r1 → r2: +2 rules · −1 skill · 1 prompt edited · held-out 2→4 of 8 (+3 −1, p .25)"
