@@ -168,6 +168,16 @@ _HARNESS = (
         headers=_IN_SCENARIO,
         errors=(404,),
     ),
+    Operation(
+        "GET",
+        "/reef/harness/install",
+        "A shell script that installs an agent on the daemon's machine: pipe it into a shell.",
+        "Harness",
+        {200: TEXT},
+        query={"adapter": TEXT, "release_id": TEXT},
+        errors=(400, 404),
+        media="text/x-shellscript",
+    ),
     Operation("GET", "/reef/harness/adapters", "Which agents can be installed.", "Harness", {200: obj({"adapters": array(TEXT)})}),
     Operation(
         "GET",

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="Such as pi; all of them: reef adapters")]
 
 
-def install(agent: Agent, as_json: AsJSON = False) -> None:
+def install(
+    agent: Agent,
+    release: Annotated[
+        str, typer.Option("--release", metavar="R", help="Its harness, instead of what serves now.", show_default=False)
+    ] = "",
+    as_json: AsJSON = False,
+) -> None:
     """It goes into a folder of its own in Reef's home, beside what you use today, with the client's token and a scenario of its own.
     Running it again is safe.
 
@@ -30,7 +36,7 @@ def install(agent: Agent, as_json: AsJSON = False) -> None:
     from reef_cli.agents import served_context
 
     adapter = find_adapter(agent)
-    context = served_context(Client(), adapter.name)
+    context = served_context(Client(), adapter.name, release)
     installed = adapter.install(context)
     how = put_on_path(adapter, context)
     if as_json:

@@ -62,6 +62,16 @@ def test_installed_from_npm_in_the_homes_own_folder(reef: ReefHome) -> None:
     assert str(reef.home.owner_token) not in written, "an agent must not even know where the owner's token lies"
 
 
+def test_piped_into_a_shell_as_printed_it_installs_the_same_again(reef: ReefHome, tmp_path: Path) -> None:
+    installed = reef.home.agents / "pi" / "installed.json"
+    stamp = installed.stat().st_mtime_ns
+    command = f"curl -fsS -H \"Authorization: Bearer $REEF_TOKEN\" '{reef.url}/reef/harness/install?adapter=pi' | bash"
+    environment = {**plain_environment(tmp_path), "REEF_TOKEN": reef.token("client")}
+    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0 and "is installed in" in done.stdout, done.stdout + done.stderr
+    assert installed.stat().st_mtime_ns != stamp
+
+
 def test_a_prompt_typed_with_the_launcher_becomes_one_session(reef: ReefHome, tmp_path: Path) -> None:
     launcher = reef.home.agents / "pi" / "bin" / "reef-pi"
     assert launcher.stat().st_mode & stat.S_IXUSR
