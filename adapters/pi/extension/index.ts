@@ -29,22 +29,8 @@ export default function reef(pi: ExtensionAPI): void {
   let told = "";
   const look = async (ctx: ExtensionContext, quiet: boolean): Promise<void> => {
     lookedAt = Date.now();
-    let message = "";
-    let kind: "info" | "warning" = "info";
-    let status = installed.release_id ? `Reef ${installed.release_id}` : "Reef";
     try {
-      const changes = await ask(installed, "GET", changesPath(installed), BRIEF_MS);
-      message = notice(ctx, installed, changes);
-      kind = fits(installed, changes) ? "info" : "warning";
-      status = statusLine(installed, changes);
-    } catch (error) {
-      if (!(error instanceof Trouble)) throw error;
-      kind = "warning";
-      const early = error.status === 404 && !installed.release_id; // the scenario begins with its first request
-      if (!early) message = error.message;
-      if (error.status === 0) status = "Reef is down";
-    }
-    try {
+      const { status, message, kind } = await lookUp(installed, ctx.hasUI);
       showStatus(ctx, status);
       if (message && message !== told && !quiet) tell(ctx, message, kind);
       told = message;
@@ -61,4 +47,18 @@ export default function reef(pi: ExtensionAPI): void {
   pi.on("agent_settled", (_event, ctx) => {
     if (ctx.hasUI && Date.now() - lookedAt >= AGAIN_MS) void look(ctx, false);
   });
+}
+
+/** What to show of the release that serves, or of Reef's silence. */
+async function lookUp(installed: Installed, hasUI: boolean): Promise<{ status: string; message: string; kind: "info" | "warning" }> {
+  const here = installed.release_id ? `Reef ${installed.release_id}` : "Reef";
+  try {
+    const changes = await ask(installed, "GET", changesPath(installed), BRIEF_MS);
+    const kind = fits(installed, changes) ? "info" : "warning";
+    return { status: statusLine(installed, changes), message: notice(installed, changes, hasUI), kind };
+  } catch (error) {
+    if (!(error instanceof Trouble)) throw error;
+    const early = error.status === 404 && !installed.release_id; // the scenario begins with its first request
+    return { status: error.status === 0 ? "Reef is down" : here, message: early ? "" : error.message, kind: "warning" };
+  }
 }

@@ -37,10 +37,10 @@ export function fits(installed: Installed, changes: Answer): boolean {
 }
 
 /** The notice; empty where there is nothing to say. */
-export function notice(ctx: ExtensionContext, installed: Installed, changes: Answer): string {
+export function notice(installed: Installed, changes: Answer, hasUI: boolean): string {
   const lines: string[] = [];
   if (isNew(installed, changes) && readSkipped() !== text(changes.head)) {
-    const next = ctx.hasUI ? "/reef-update, /reef-diff, /reef-skip" : "to take it: reef update pi";
+    const next = hasUI ? "/reef-update, /reef-diff, /reef-skip" : "to take it: reef update pi";
     lines.push(`${step(installed, changes)}; ${next}`);
   }
   if (!fits(installed, changes)) {

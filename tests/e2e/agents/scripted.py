@@ -60,6 +60,7 @@ class ScriptedServer:
     def __init__(self) -> None:
         self.script: Script = lambda body: Reply("echo")
         self.bodies: list[Body] = []
+        self.headers: list[dict[str, str]] = []  # of each of them, names in small letters
         self.prompt_tokens = 100  # what it says that a prompt had: agents compact by it
         self._calls = 0
         self._lock = threading.Lock()
@@ -80,6 +81,7 @@ class ScriptedServer:
         self.script = script
         self.prompt_tokens = 100
         self.bodies.clear()
+        self.headers.clear()
 
     def engine(self) -> str:
         """The daemon's configuration with this server as its engine."""
@@ -109,6 +111,7 @@ class ScriptedServer:
 
             def do_POST(self) -> None:
                 body = cast(Body, json.loads(self.rfile.read(int(self.headers["content-length"]))))
+                server.headers.append({name.lower(): value for name, value in self.headers.items()})
                 if not self.path.endswith("/chat/completions"):
                     self._answer(404, {"error": {"message": f"{self.path} is not spoken here", "code": "not_found"}})
                     return

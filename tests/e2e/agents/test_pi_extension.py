@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from adapters.pi.extension import extension_files
 from adapters.pi.runtime import PI_PACKAGE, PI_VERSION
 from daemon import __version__
 from daemon.evolution.publish import engine_settings
@@ -26,6 +27,7 @@ from daemon.versions.release import Draft
 from tests.daemon.running import Running, running, until
 from tests.e2e.agents.installed import MARKS, Agents
 from tests.e2e.agents.pi_rpc import PiSession, environment, pi_session
+from tests.e2e.agents.scripted import MODEL, ScriptedServer
 from tests.e2e.terminal import Terminal
 from tests.engine.fake import ScriptedEngine, content_text
 
@@ -176,6 +178,34 @@ async def test_an_update_that_fails_changes_nothing_and_says_why(agents: Agents,
             assert "My own rule." in pi.shown() and "Never guess" not in pi.shown() and "My own rule." in rules.read_text()
 
 
+async def test_an_update_waits_for_the_run_that_is_under_way(agents: Agents, tmp_path: Path) -> None:
+    async with installed(agents, tmp_path) as pi, pi.session() as session:
+        await publish(pi.daemon, SECOND)
+        pi.engine.token_delay_s = 0.05
+        pi.engine.replies = {"": "An answer that takes so long that there is time to type something else meanwhile. " * 2}
+        await session.send("prompt", message="Slow.")
+        await session.until(lambda: session.count("message_update") > 2)
+        assert session.count("agent_settled") == 0
+        waits, swapped = await session.type("/reef-update")
+        assert waits == "Reef updates once this run is over." and "It holds from your next message on." in swapped
+        assert session.count("agent_settled") == 1
+
+
+async def test_other_providers_of_the_user_are_told_nothing(agents: Agents, tmp_path: Path) -> None:
+    async with installed(agents, tmp_path) as pi:
+        with ScriptedServer() as other:
+            models = json.loads((pi.agent / "models.json").read_text())
+            models["providers"]["other"] = {
+                **{"baseUrl": other.url, "api": "openai-completions", "apiKey": "theirs"},
+                "models": [{"id": MODEL, "contextWindow": 65536, "maxTokens": 1024}],
+            }
+            (pi.agent / "models.json").write_text(json.dumps(models))
+            done = await pi.run("--provider", "other", "--model", MODEL, "-p", "Hello.")
+            assert done.returncode == 0, done.stderr
+            assert other.headers and not any("reef" in name for headers in other.headers for name in headers)
+        assert await pi.records() == [], "it was no run of Reef's"
+
+
 async def test_feedback_goes_to_the_last_answer_and_commands_answer(agents: Agents, tmp_path: Path) -> None:
     async with installed(agents, tmp_path) as pi, pi.session() as session:
         assert await session.type("/good") == ["There is no answer of Reef's in this session yet."]
@@ -282,3 +312,20 @@ async def test_in_a_terminal_the_notice_takes_no_key_and_the_swap_is_told(agents
                 assert "typed at once" in shown and "rror" not in shown
 
         await asyncio.to_thread(play)
+
+
+def test_the_extension_fits_the_types_of_pi(agents: Agents, tmp_path: Path) -> None:
+    for path, text in extension_files().items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    types = agents.npm("@types/node", "22.20.7").parent / "@types"
+    (tmp_path / "node_modules").symlink_to(agents.npm(PI_PACKAGE, PI_VERSION).parent)
+    options = {
+        **{"strict": True, "noEmit": True, "target": "es2024", "lib": ["es2024", "dom"], "module": "nodenext"},
+        **{"allowImportingTsExtensions": True, "noUncheckedIndexedAccess": True, "noUnusedLocals": True, "noUnusedParameters": True},
+        **{"verbatimModuleSyntax": True, "skipLibCheck": True, "types": ["node"], "typeRoots": [str(types)]},
+    }
+    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["extensions/**/*.ts"]}))
+    done = agents.run([str(agents.npm("typescript", "5.9.3") / "tsc"), "-p", str(tmp_path)], home=tmp_path / "home", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
