@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import app
 from benchmarks.releases_home import add_releases, add_sessions
 from daemon.versions.manifest import Operation
 from daemon.versions.release import Draft
@@ -90,6 +91,7 @@ def measure(folder: Path, releases: int, sessions: int, rounds: int) -> Iterator
         yield from _lists(reef, rounds)
         yield from _rollbacks(reef, rounds)
         yield _process("reef gc --dry-run", reef, "gc", "--dry-run")
+        yield from _app(reef, rounds)
 
 
 def _lists(reef: ReefHome, rounds: int) -> Iterator[Row]:
@@ -206,6 +208,18 @@ def _seconds(reef: ReefHome, *arguments: str) -> float:
     began = time.perf_counter()
     subprocess.run(command, env=reef.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True, timeout=600)
     return time.perf_counter() - began
+
+
+def _app(reef: ReefHome, rounds: int) -> Iterator[Row]:
+    environment = reef.environment()
+    opened = app.opening(environment, reef.head(), rounds)
+    yield Row("an empty Textual app, first paint", 1000 * opened.empty_s, "ms")
+    yield Row("the app, newest releases in sight", 1000 * opened.filled_s, "ms")
+    yield Row("first paint of the app, against an empty one", opened.ratio, "times", 2.0, f"{1000 * opened.first_paint_s:.0f} ms")
+    for tab in ("releases", "sessions"):
+        scrolled = app.scrolling(environment, tab)
+        note = f"a page is there after {scrolled.page_ms:.0f} ms"
+        yield Row(f"scrolling {tab}, longest stretch of computing", scrolled.longest_ms, "ms", 50.0, note)
 
 
 if __name__ == "__main__":

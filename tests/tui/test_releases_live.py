@@ -84,6 +84,7 @@ async def test_releases_are_shown_compared_rolled_back_undone_promoted_and_pinne
             await pilot.press("y")
             await until(pilot, "●   r7")
             assert "promoted as r7" in await until(pilot, "↑ r4")
+            await until(pilot, "╭─ r7 ─")  # the new head is selected once it is told of
 
             feed.select("r2")
             await pilot.press("i")

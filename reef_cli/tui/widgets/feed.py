@@ -103,6 +103,8 @@ class Feed(ScrollView, can_focus=True):
         self._ends: list[int] = []  # the line behind each row
         self._width = 0
         self._selected = ""
+        self._follows = self._was_at_end = False
+        self._seen_height = 0  # of the screen, when it was last said what is in sight
 
     # -- what it shows
 
@@ -126,7 +128,7 @@ class Feed(ScrollView, can_focus=True):
         Args:
             follow: stay at the end, where the end is in sight.
         """
-        to_end = follow and (self.at_end or not self._rows)
+        to_end = follow and (not self._rows or (self._was_at_end if self._follows else self.at_end))
         seen = self._seen()
         anchor = self._anchor()
         before = self._place(self._selected)
@@ -141,6 +143,7 @@ class Feed(ScrollView, can_focus=True):
         else:
             self._scroll(self.scroll_offset.y)
         self._redraw(seen)
+        self._follows, self._was_at_end, self._seen_height = follow, to_end or self.at_end, self.size.height
 
     def select(self, key: str, *, top: bool = False) -> None:
         """Select a row and bring it in sight, at the top if asked; nothing happens if it is not there."""
@@ -208,6 +211,8 @@ class Feed(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
+        if self.size.height == self._seen_height:  # else it is the layout that scrolls, and `on_resize` follows
+            self._was_at_end = self.at_end
         if round(old_value) != round(new_value):
             self._tell_near()
 
@@ -216,8 +221,13 @@ class Feed(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         anchor = self._anchor()
         self._measure()
-        if anchor is not None:
+        self._seen_height = self.size.height
+        if self._follows and self._was_at_end:  # what stands above it takes more room now
+            self._scroll(self._height)
+        elif anchor is not None:
             self._scroll(self._start(self._places[anchor[0]]) + anchor[1])
+        else:
+            self._scroll(self.scroll_offset.y)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -346,6 +356,8 @@ class Feed(ScrollView, can_focus=True):
 
     def _scroll(self, y: int) -> None:
         self.scroll_to(y=min(max(0, y), max(0, self._height - self.size.height)), animate=False, force=True)
+        if self.show_vertical_scrollbar:  # one that has only come up now was not told
+            self.vertical_scrollbar.position = self.scroll_y
 
     def _tell_near(self) -> None:
         if not self._rows:
