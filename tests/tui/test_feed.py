@@ -140,3 +140,15 @@ async def test_the_mouse_selects_what_is_clicked() -> None:
         assert app.feed.selected == "b", "a rule is no row to select"
         await pilot.click(Feed, offset=(5, 9))
         assert app.feed.selected == "b"
+
+
+async def test_who_follows_the_end_stays_there_when_the_screen_gets_smaller() -> None:
+    app = Showing()
+    async with app.run_test(size=(40, 30)) as pilot:
+        rows = [Tall(f"r{number}", 2) for number in range(20)]
+        app.feed.show(rows, follow=True)
+        await pilot.pause()
+        await pilot.resize_terminal(40, 10)
+        await pilot.pause()
+        assert app.seen[-1] == "r19.1"
+        assert app.feed.vertical_scrollbar.position == app.feed.max_scroll_y, "the bar stands where the text does"
