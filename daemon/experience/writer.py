@@ -27,7 +27,7 @@ T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741 -- what is written many at a time
 _MAX_BATCH = 512
 _CHUNK = 32  # entries that are filed at a time, so that a record that comes meanwhile waits for two milliseconds at most
-_PAUSE_S = 0.005  # without a job before entries are filed: while records keep coming, receipts go first
+_PAUSE_S = 0.05  # without a job before entries are filed: while records keep coming, receipts go first
 _RETRY_S = 1.0  # after an error of the disk
 
 _Any: TypeAlias = Job[object] | ItemJob[I]
