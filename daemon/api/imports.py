@@ -12,13 +12,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.api.imported_records import IMPORT, report_id
+from daemon.api.joining import Joined, join
 from daemon.errors import BadRequest, Conflict, DataError
 from daemon.experience.sessions.grouping import session_id
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.gateway import scenario_of
 from daemon.gateway.wires.fields import array
-from daemon.importing.conversation import ImportedSession, conversations
+from daemon.importing.conversation import conversations
 from daemon.importing.transfer import sessions_from_json
 from daemon.records import JSON, Inference, JSONObject, Report
 from daemon.services import Services
@@ -50,7 +51,9 @@ class ImportRoutes:
         await self._services.scenarios.ensure(scenario)
         counts: Counter[str] = Counter()
         refused: list[JSON] = []
-        for items in _portions(sessions, scenario):
+        joined = await asyncio.to_thread(lambda: [join(self._services.reader, scenario, session) for session in sessions])
+        counts["present"] = sum(len(one.scenarios) for one in joined)
+        for items in _portions(joined, scenario):
             await self._store(items, counts, refused)
             self._services.serving.activity.touch(scenario)  # no run begins between two pages of an import
         return json_response(
@@ -83,11 +86,11 @@ class ImportRoutes:
                 counts["reports"] += is_new
 
 
-def _portions(sessions: Sequence[ImportedSession], scenario: str) -> Iterator[list[Inference | Report]]:
+def _portions(joined: Sequence[Joined], scenario: str) -> Iterator[list[Inference | Report]]:
     """The records of sessions with their feedback, a bounded number at a time."""
     portion: list[Inference | Report] = []
     messages = 0
-    for session in sessions:
+    for session in joined:
         for items in _items(session, scenario):
             portion += items
             messages += sum(len(item.messages) for item in items if isinstance(item, Inference))
@@ -98,8 +101,10 @@ def _portions(sessions: Sequence[ImportedSession], scenario: str) -> Iterator[li
         yield portion
 
 
-def _items(session: ImportedSession, scenario: str) -> Iterator[list[Inference | Report]]:
-    """Each turn with its feedback. Which turn it goes on from is found by what it holds, as with every record that was not placed."""
+def _items(joined: Joined, scenario: str) -> Iterator[list[Inference | Report]]:
+    """Each turn with its feedback; of one that was served here only the feedback, where its record is. Which turn it goes on from is
+    found by what it holds, as with every record that was not placed."""
+    session = joined.session
     now = time.time()
     for turn, messages in zip(session.turns, conversations(session), strict=True):
         record = Inference(
@@ -119,9 +124,10 @@ def _items(session: ImportedSession, scenario: str) -> Iterator[list[Inference |
             request={"tools": list(session.tools)} if session.tools else {},
             tags=session.tags,
         )
-        items: list[Inference | Report] = [record]
+        holds = joined.scenarios.get(turn.id)
+        items: list[Inference | Report] = [record] if holds is None else []
         if turn.score is not None or turn.feedback:
             said: JSONObject = {"of": turn.id, "score": turn.score, "feedback": turn.feedback}
             metadata: JSONObject = {"source": IMPORT}
-            items.append(Report(report_id(said), scenario, now, (turn.id,), turn.score, turn.feedback, metadata))
+            items.append(Report(report_id(said), holds or scenario, now, (turn.id,), turn.score, turn.feedback, metadata))
         yield items

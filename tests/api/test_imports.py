@@ -174,3 +174,30 @@ async def test_records_with_a_conversation_become_turns_that_reports_can_speak_o
             await daemon.client.post("/reef/records/batch", json={"records": [envelope("n", user("x"), assistant("y")), early]})
         ).status_code == 400
         assert reader.counts("default").inferences == 3
+
+
+async def test_a_transcript_of_what_was_served_here_is_joined_to_its_records(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        served = await daemon.chat("first", prompt_cache_key="kept")
+        receipt = served.headers["x-reef-agent-record-id"]
+        said = served.json()["choices"][0]["message"]["content"]
+        talk = session(("first", said), ("second", "elsewhere"), id="kept", tags={"transcript": "pi"})
+        turns = talk["turns"]
+        assert isinstance(turns, list) and isinstance(turns[0], dict)
+        turns[0]["score"] = 1
+        for counted in ((1, 1, 1), (0, 2, 0)):
+            answer = await put(daemon, talk)
+            assert (answer["new"], answer["present"], answer["reports"], answer["refused"]) == (*counted, [])
+        view = daemon.services.reader.session("kept", "default")
+        assert [turn.inference.reply["content"] for turn in view.turns] == [said, "elsewhere"]
+        assert [report.score for report in view.turns[0].reports] == [1] and view.turns[0].inference.id == receipt
+
+        by_receipt = session(("first", "told otherwise"), id="another", tags={"transcript": "claude"})
+        turns = by_receipt["turns"]
+        assert isinstance(turns, list) and isinstance(turns[0], dict)
+        turns[0]["id"] = receipt
+        answer = await put(daemon, by_receipt)
+        assert (answer["new"], answer["present"], answer["refused"]) == (0, 1, [])
+
+        plain = session(("first", said), id="kept")
+        assert (await put(daemon, plain))["new"] == 1, "only what says whose transcript it is"
