@@ -12,6 +12,7 @@ from daemon.api.forget import ForgetRoutes
 from daemon.api.gc import CollectRoutes
 from daemon.api.harness import HarnessRoutes
 from daemon.api.harness_changes import HarnessChangeRoutes
+from daemon.api.harness_edit import HarnessEditRoutes
 from daemon.api.harness_install import HarnessInstallRoutes
 from daemon.api.imports import ImportRoutes
 from daemon.api.metrics import MetricRoutes
@@ -52,5 +53,6 @@ def all_routes(services: Services) -> list[Route]:
         *EvaluationRoutes(services).routes(),
         *HarnessRoutes(services).routes(),
         *HarnessInstallRoutes(services).routes(),
+        *HarnessEditRoutes(services).routes(),
         *HarnessChangeRoutes(services).routes(),
     ]

@@ -178,6 +178,19 @@ _HARNESS = (
         errors=(400, 404),
         media="text/x-shellscript",
     ),
+    Operation(
+        "POST",
+        f"{_SCENARIO}/harness",
+        "Publish a person's changes by hand, merged onto what serves; what the guard finds must be confirmed first.",
+        "Harness",
+        {200: obj({"published": BOOLEAN, "head": TEXT, "findings": array(OBJECT)}, {"release": ref("Release")})},
+        obj(
+            {"files": OBJECT},
+            {"base_release_id": TEXT, "expected_head": TEXT, "note": TEXT, "confirmed": array(TEXT)},
+        ),
+        errors=_MOVING,
+        owner=True,
+    ),
     Operation("GET", "/reef/harness/adapters", "Which agents can be installed.", "Harness", {200: obj({"adapters": array(TEXT)})}),
     Operation(
         "GET",

@@ -31,6 +31,8 @@ class Operation(StrEnum):
     UNDO = "undo"
     RECOVERY = "recovery"
     FORGET = "forget"
+    EDIT = "edit"
+    """A person's changes by hand."""
 
 
 class ArtifactKind(StrEnum):
