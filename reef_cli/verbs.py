@@ -36,6 +36,7 @@ VERBS = (
     Verb("update", START, "Bring installed agents to the harness and the model that serve now."),
     Verb("uninstall", START, "Take an installed agent away."),
     Verb("adapters", START, "List the coding agents that Reef knows, and what each cannot do."),
+    Verb("connect", START, "Point an editor or another client at Reef by its own settings, or take them back."),
     Verb("tui", START, "Open the app: releases, sessions, runs and the engine, live."),
     Verb("doctor", START, "Check everything that Reef needs, and say what to type where something is missing."),
     Verb("models", DAEMON, "List the models of this machine, download one, or serve another."),

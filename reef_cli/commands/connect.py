@@ -1,0 +1,74 @@
+"""`reef connect`: settings for clients that have no harness of ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reef_cli import output
+from reef_cli.client import Client
+from reef_cli.connecting import TARGETS, Served
+from reef_cli.locations import home as default_home
+from reef_cli.options import AsJSON
+
+
+class Known(StrEnum):
+    ZED = "zed"
+    VSCODE = "vscode"
+    CONTINUE = "continue"
+    AIDER = "aider"
+    CLINE = "cline"
+
+
+def connect(
+    client: Annotated[Known, typer.Argument(metavar="CLIENT", help="zed, vscode, continue, aider or cline.")],
+    show: Annotated[bool, typer.Option("--print", help="Write nothing: show what belongs where.")] = False,
+    restore: Annotated[bool, typer.Option("--restore", help="Take the settings back.")] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Everything else in the client's settings stays as it is, comments too, and what stood there is kept for --restore. Settings
+    that cannot be read are left. The client's requests go into a scenario of its own name.
+
+    \b
+    Examples:
+      reef connect zed
+      reef connect aider --print
+      reef connect zed --restore
+    """
+    from reef_cli import connecting
+
+    target = TARGETS[client.value]
+    if restore:
+        path = connecting.restore(target, client.value, default_home())
+        _tell(as_json, {"client": client.value, "path": str(path), "restored": True}, f"Reef's settings are out of {path}.")
+        return
+    daemon = Client()
+    served = _served(daemon, client.value)
+    hint = target.hint.format(token=daemon.home.client_token)
+    if show or target.put is None:
+        shown = replace(served, token=f"the text of {daemon.home.client_token}")
+        text = target.put("", shown)[0] if target.put else f"Base URL: {served.url}\nModel ID: {served.model}\n"
+        where = str(target.path(Path.home())) if target.put else ""
+        _tell(as_json, {"client": client.value, "path": where, "text": text, "hint": hint}, f"{where}\n\n{text}\n{hint}".lstrip())
+        return
+    path = connecting.connect(target, client.value, served, Path.home(), daemon.home)
+    _tell(as_json, {"client": client.value, "path": str(path), "hint": hint}, f"{target.title} is connected by {path}.\n  {hint}")
+
+
+def _served(client: Client, name: str) -> Served:
+    from reef_cli.agents import served_context
+
+    context = served_context(client, name)
+    token = client.home.client_token.read_text(encoding="utf-8").strip()
+    return Served(f"{context.base_url}/reef/scenarios/{name}/v1", token, context.model_id, context.context_tokens, context.max_tokens)
+
+
+def _tell(as_json: bool, answer: dict[str, str | bool], sentence: str) -> None:
+    if as_json:
+        output.print_json({**answer})
+    else:
+        print(sentence)
