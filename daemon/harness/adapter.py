@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from daemon.errors import ConfigError, NotFound
@@ -142,8 +143,16 @@ class Adapter(ABC):
         """The agent that would be used, ours first; None: not on this machine."""
 
     @abstractmethod
-    def install(self, context: InstallContext) -> Installed:
-        """Install or update below `context.home`; safe to run again, needs no root, and interrupted leaves the old one working."""
+    def install(self, context: InstallContext, seen: Mapping[str, str] = MappingProxyType({})) -> Installed:
+        """Install or update below `context.home`; safe to run again, needs no root, and interrupted leaves the old one working.
+
+        Args:
+            seen: path below `agent/` → text that is safe elsewhere and may be replaced where it still is what the file says, though it was
+                changed by hand.
+
+        Raises:
+            Conflict: a file that would be replaced was changed by hand; names it.
+        """
 
     @abstractmethod
     def uninstall(self, context: InstallContext) -> None:

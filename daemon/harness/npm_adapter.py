@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 from daemon.errors import Unsupported
@@ -42,16 +44,11 @@ class NpmAdapter(Adapter):
         sentence = "" if supported else f"Reef works with {self.package.range}; `reef install {self.name}` fetches one beside it."
         return Detected(program.version, (str(program.command),), supported, sentence)
 
-    def install(self, context: InstallContext) -> Installed:
+    def install(self, context: InstallContext, seen: Mapping[str, str] = MappingProxyType({})) -> Installed:
         with held(context.home) as place:
-            return self.lay_down(context, place)
+            return self._lay_down(context, place, seen)
 
-    def lay_down(self, context: InstallContext, place: Place, replace: frozenset[str] = frozenset()) -> Installed:
-        """`install` in a place that is held already.
-
-        Args:
-            replace: paths below the place whose changes by hand are safe elsewhere.
-        """
+    def _lay_down(self, context: InstallContext, place: Place, seen: Mapping[str, str]) -> Installed:
         rendering = self.render(context, place.present)  # first: a model that does not fit is refused before anything is fetched
         runtime = self.runtime(context)
         program = runtime.ensure(_log.info)
@@ -73,6 +70,7 @@ class NpmAdapter(Adapter):
             shared=tuple(sorted(f"{AGENT}/{path}" for path in rendering.shared)),
             links=before.links if before else (),
         )
+        replace = {f"{AGENT}/{path}" for path, text in seen.items() if place.present(path) == text}
         laid = place.lay_down(files, manifest, {*replace, TREE, launcher.relative_to(context.home).as_posix()})
         runtime.remove_others()
         notes = list(rendering.notes)

@@ -2,49 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from daemon.errors import NotFound
 from reef_cli import output
 from reef_cli.client import Client
 from reef_cli.commands.install import put_on_path, view
 from reef_cli.options import AsJSON
 
+if TYPE_CHECKING:
+    from daemon.records import JSON
+
 
 def update(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Such as pi; without it, all that are installed.", show_default=False)] = "",
+    discard: Annotated[bool, typer.Option("--discard", help="Drop what was changed by hand.")] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="What the guard finds in your changes is meant.")] = False,
     as_json: AsJSON = False,
 ) -> None:
-    """They get the harness that serves now, and the model with its window. An agent that runs keeps what it has read until it starts again.
+    """They get the harness that serves now, and the model with its window. What you changed by hand in an agent's folder is published as
+    yours before, merged with what serves; where both changed the same lines, each place is named and nothing changes.
 
     \b
     Examples:
       reef update
       reef update pi
+      reef update pi --discard
     """
-    from daemon.errors import NotFound
-    from daemon.harness.adapter import adapter_names, find_adapter
+    from daemon.harness.adapter import adapter_names
     from daemon.harness.installed import read_manifest
-    from reef_cli.agents import served_context
 
     client = Client()
     names = [agent] if agent else [name for name in adapter_names() if read_manifest(client.home.agents / name) is not None]
-    done = []
-    for name in names:
-        adapter = find_adapter(name)
-        before = read_manifest(client.home.agents / adapter.name)
-        if before is None:
-            raise NotFound(f"{adapter.title} is not installed.", f"Install it: reef install {adapter.name}")
-        context = served_context(client, adapter.name)
-        installed = adapter.install(context)
-        put_on_path(adapter, context)
-        done.append(view(adapter, context, installed))
-        if not as_json:
-            was, now = before.release_id or "no release", context.release_id or "no release"
-            harness = f"its harness is that of {now}" if was == now else f"its harness went from {was} to {now}"
-            print(f"{adapter.title} {installed.version}: {harness}, its model is {context.model_id}.")
+    done: list[JSON] = [_update(client, name, discard, confirm, as_json) for name in names]
     if as_json:
-        output.print_json({"updated": [*done]})
+        output.print_json({"updated": done})
     elif not names:
         print("No agent is installed. See what there is: reef adapters")
+
+
+def _update(client: Client, name: str, discard: bool, confirm: bool, as_json: bool) -> JSON:
+    from daemon.harness.adapter import find_adapter
+    from daemon.harness.installed import read_manifest
+    from reef_cli import hand_edits
+    from reef_cli.agents import served_context
+
+    adapter = find_adapter(name)
+    before = read_manifest(client.home.agents / adapter.name)
+    if before is None:
+        raise NotFound(f"{adapter.title} is not installed.", f"Install it: reef install {adapter.name}")
+    context = served_context(client, adapter.name)
+    edits = hand_edits.find(adapter, context)
+    changed = edits.changed
+    if changed and not discard:
+        hand_edits.publish(client, adapter.name, adapter.title, edits, confirm)
+        context = served_context(client, adapter.name)
+    installed = adapter.install(context, edits.seen)
+    put_on_path(adapter, context)
+    if not as_json:
+        was, now = before.release_id or "no release", context.release_id or "no release"
+        harness = f"its harness is that of {now}" if was == now else f"its harness went from {was} to {now}"
+        print(f"{adapter.title} {installed.version}: {harness}, its model is {context.model_id}.")
+        for path in changed:
+            print(f"  {'Dropped' if discard else f'Yours, now in {now}'}: {path}")
+    return {**view(adapter, context, installed), "by_hand": [*changed], "discarded": discard and bool(changed)}
