@@ -18,18 +18,18 @@ export function registerUpdate(pi: ExtensionAPI, installed: Installed): void {
       guarded(ctx, async () => {
         if (!ctx.isIdle()) tell(ctx, "Reef updates once this run is over.");
         await ctx.waitForIdle();
-        let changes: Answer = {};
-        try {
-          changes = await ask(installed, "GET", changesPath(installed), BRIEF_MS);
-        } catch {
-          // The update itself says what is wrong.
-        }
         const [program, ...given] = installed.command;
         const home = `REEF_HOME=${installed.home}`;
         const done = await pi.exec("env", [home, program ?? "reef", ...given, "update", "pi"], { timeout: LONGEST_MS });
         if (done.code !== 0) throw new Error(done.stderr.trim().replace(/^Error: /, "") || `The update ended with code ${done.code}.`);
         const now = readInstalled();
         if (now.release_id === installed.release_id) return tell(ctx, `${now.release_id || "Nothing newer"} is installed: nothing changes.`);
+        let changes: Answer = {};
+        try {
+          changes = await ask(installed, "GET", changesPath(installed), BRIEF_MS);
+        } catch {
+          // It is laid down all the same.
+        }
         const line = changes.head === now.release_id ? step(installed, changes) : `Reef ${installed.release_id} → ${now.release_id}`;
         await leaveOldWeights(installed, ctx.sessionManager.getSessionId());
         await ctx.reload();

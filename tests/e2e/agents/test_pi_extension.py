@@ -166,16 +166,21 @@ async def notice_and_swap(pi: Installed) -> None:
         assert await session.type("/reef-update") == ["r2 is installed: nothing changes."]
 
 
-async def test_an_update_that_fails_changes_nothing_and_says_why(agents: Agents, tmp_path: Path) -> None:
-    async with installed(agents, tmp_path) as pi:
+async def test_rules_changed_by_hand_come_along_and_a_conflict_changes_nothing(agents: Agents, tmp_path: Path) -> None:
+    async with installed(agents, tmp_path) as pi, pi.session() as session:
         rules = pi.agent / "AGENTS.md"
         rules.write_text("- Always say please.\n- My own rule.\n")
-        async with pi.session() as session:
-            await publish(pi.daemon, SECOND)
-            [refused] = await session.type("/reef-update")
-            assert "AGENTS.md" in refused and not refused.startswith("Error")
-            await session.type("Hello.")
-            assert "My own rule." in pi.shown() and "Never guess" not in pi.shown() and "My own rule." in rules.read_text()
+        await publish(pi.daemon, {**FIRST, "prompts/new.md": "---\ndescription: New\n---\nNew.\n"})
+        [swapped] = await session.type("/reef-update")
+        assert swapped.startswith("Reef r1 → r3: +1 rule") and "+1 prompt" in swapped
+        await session.type("Hello.")
+        assert "My own rule." in pi.shown() and "/new" not in session.status and session.status == "Reef r3"
+        rules.write_text("- Always say thanks.\n- My own rule.\n")
+        await publish(pi.daemon, {**FIRST, "AGENTS.md": "- Never say please.\n- My own rule.\n"})
+        [refused] = await session.type("/reef-update")
+        assert "AGENTS.md" in refused and not refused.startswith("Error"), refused
+        await session.type("Hello again.")
+        assert "Never say please" not in pi.shown() and rules.read_text() == "- Always say thanks.\n- My own rule.\n"
 
 
 async def test_an_update_waits_for_the_run_that_is_under_way(agents: Agents, tmp_path: Path) -> None:
