@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -122,13 +123,15 @@ def test_a_full_disk_is_said_and_nothing_is_half_written(store: Store, reader: R
 
 def test_readers_do_not_wait_for_a_long_write(store: Store, reader: Reader) -> None:
     store.append(inference()).result(10)
+    begun = threading.Event()
 
     def slow(connection: sqlite3.Connection) -> None:
         connection.execute("INSERT INTO words (text) VALUES ('slow')")
+        begun.set()
         time.sleep(0.5)
 
     pending = store.execute(slow)
-    time.sleep(0.05)
+    assert begun.wait(10)
     started = time.monotonic()
     assert reader.counts("default").inferences == 1
     assert time.monotonic() - started < 0.3
