@@ -76,6 +76,9 @@ async def test_a_list_keeps_its_cursor_on_its_row_and_what_is_read_in_its_place(
         keys = list(range(100, 0, -1))
         rows.show(made(keys))
         await pilot.press("pagedown", "pagedown")
+        await pilot.pause()
+        cut = [line for line in _seen(pilot) if line.split("row ")[1].split()[0] != line.rstrip("▁▂▃▄▅▆▇█ ").split()[-1]]
+        assert not cut, "numbers that the scrollbar covers"
         key = rows.cursor_key
         assert key is not None
         for turn in range(40):
@@ -183,4 +186,4 @@ async def test_the_same_text_again_is_not_painted_again() -> None:
 
 
 def _seen(pilot: Pilot[None]) -> list[str]:
-    return [line[:48] for line in screen_text(pilot).splitlines()[1:]]  # without the scrollbar
+    return [line[:49] for line in screen_text(pilot).splitlines()[1:]]  # without the scrollbar

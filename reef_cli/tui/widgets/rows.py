@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 _GAP = 2
-_GUTTER = 2  # the cursor, and a row's mark
+_GUTTER = 3  # the cursor, a row's mark, and a space
 _NEAR = 20
 """Rows before the end at which more are asked for."""
 
@@ -124,6 +124,11 @@ class Rows(ScrollView, can_focus=True):
         self._told = 0  # rows that were there when more were last asked for
 
     @property
+    def room(self) -> int:
+        """Cells of a line, beside the scrollbar."""
+        return self.scrollable_content_region.width
+
+    @property
     def cursor_key(self) -> str | None:
         """The key of the row that the cursor lies on; None in an empty list."""
         return self._keys[self.cursor] if self._keys else None
@@ -147,7 +152,7 @@ class Rows(ScrollView, can_focus=True):
             self._told = 0
         found = self._index.get(key or "", min(at, max(0, len(self._keys) - 1)))
         if count != len(self._keys):
-            self.virtual_size = Size(self.size.width, len(self._keys) + 1)
+            self.virtual_size = Size(self.room, len(self._keys) + 1)
         if found != at:
             self.set_reactive(Rows.cursor, found)
             if top > 0:  # what is read stays where it is
@@ -182,7 +187,7 @@ class Rows(ScrollView, can_focus=True):
         self._ask_for_more()
 
     def on_resize(self, event: Resize) -> None:
-        self.virtual_size = Size(event.size.width, len(self._keys) + 1)
+        self.virtual_size = Size(self.room, len(self._keys) + 1)
         self._into_sight(self.cursor)
 
     def action_move(self, by: int) -> None:
@@ -213,16 +218,16 @@ class Rows(ScrollView, can_focus=True):
         self.cursor = index
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.room
         if y == 0:
-            return self._line("  ", [Content(column.title) for column in self._columns], "rows--head", width)
+            return self._line(" " * _GUTTER, [Content(column.title) for column in self._columns], "rows--head", width)
         index = round(self.scroll_y) + y - 1
         if index >= len(self._keys):
             return Strip.blank(width, self.rich_style)
         row = self._row(index)
         here = index == self.cursor
         name = "rows--cursor" if here else "rows--dim" if row.dim else "rows--row"
-        return self._line(("▌" if here else " ") + (row.mark or " "), row.cells, name, width)
+        return self._line(("▌" if here else " ") + (row.mark or " ") + " ", row.cells, name, width)
 
     def _line(self, gutter: str, cells: Sequence[Content], component: str, width: int) -> Strip:
         style = self.get_visual_style(component)
@@ -255,7 +260,7 @@ class Rows(ScrollView, can_focus=True):
     def _repaint(self, index: int) -> None:
         y = index - round(self.scroll_y) + 1
         if 1 <= y < self.size.height:
-            self.refresh(Region(0, y, self.size.width, 1))
+            self.refresh(Region(0, y, self.room, 1))
 
     def _repaint_changed(self, painted: Mapping[int, Row], top: int) -> None:
         for index in range(top, top + self.size.height):
