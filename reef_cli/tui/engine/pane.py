@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _TICK_S = 1.0
 _DISK_TICKS = 15
-_TALL, _TALL_FROM = 6, 30
+_TALL, _TALL_FROM = 5, 28
 """Lines of the columns, in a pane of so many lines."""
 
 
