@@ -74,6 +74,7 @@ class ReefApp(Shell):
         self._status: JSONObject = {}
         self._lost: ReefError | None = None
         self._connected = False
+        self._turned_to = ""
         self._changed: set[str] = set()
         self._look = asyncio.Event()
         self._bringing = asyncio.Lock()
@@ -93,7 +94,8 @@ class ReefApp(Shell):
 
     async def _begin(self) -> None:
         gc.freeze()  # what was imported stays: to go through it again and again would be felt in scrolling
-        await self.show(self.first)
+        if not self._turned_to:  # a key was quicker
+            await self.show(self.first)
         self._follow()
         self._keep_up()
         self.set_interval(_AGES_S, lambda: self._note(_ALL))
@@ -164,9 +166,12 @@ class ReefApp(Shell):
 
     async def show(self, name: str, key: str = "") -> None:
         """Turn to a tab, and there to `key`; its pane is made when it is first shown."""
+        self._turned_to = name
         switcher = self.query_one("#panes", ContentSwitcher)
         if not switcher.query(f"#{name}"):
             await switcher.mount(pane_of(name)(self.daemon, self.scenario))
+        if self._turned_to != name:
+            return  # turned on meanwhile
         switcher.current = name
         self.query_one(TabBar).show(name)
         pane = switcher.query_one(f"#{name}", Pane)

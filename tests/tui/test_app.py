@@ -111,6 +111,15 @@ async def test_tabs_are_turned_by_key_and_by_mouse() -> None:
         assert app.pane is not None and app.pane.title == "Engine"
 
 
+async def test_a_tab_that_is_asked_for_before_the_first_one_is_there_is_the_one_that_shows() -> None:
+    app = ReefApp(FakeDaemon(), theme=DARK)
+    async with app.run_test(size=SMALL) as pilot:
+        app.action_show("runs")
+        app.action_show("engine")
+        await until(pilot, "SmolLM2")
+        assert app.pane is not None and app.pane.title == "Engine" and not app.bugs
+
+
 async def test_the_keys_of_an_empty_tab_work_at_once() -> None:
     async with opened(FakeDaemon(), "runs") as pilot:
         await until(pilot, "Nothing was learned here yet")

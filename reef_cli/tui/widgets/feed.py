@@ -218,6 +218,10 @@ class Feed(ScrollView, can_focus=True):
 
     # -- drawing
 
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:
+        if shown:  # one that comes up was not told where it is
+            self.vertical_scrollbar.position = self.scroll_y
+
     def on_resize(self) -> None:
         anchor = self._anchor()
         self._measure()
@@ -356,8 +360,6 @@ class Feed(ScrollView, can_focus=True):
 
     def _scroll(self, y: int) -> None:
         self.scroll_to(y=min(max(0, y), max(0, self._height - self.size.height)), animate=False, force=True)
-        if self.show_vertical_scrollbar:  # one that has only come up now was not told
-            self.vertical_scrollbar.position = self.scroll_y
 
     def _tell_near(self) -> None:
         if not self._rows:

@@ -190,6 +190,10 @@ class Rows(ScrollView, can_focus=True):
         self.virtual_size = Size(self.room, len(self._keys) + 1)
         self._into_sight(self.cursor)
 
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:
+        if shown:  # one that comes up was not told where it is
+            self.vertical_scrollbar.position = self.scroll_y
+
     def action_move(self, by: int) -> None:
         self.cursor += by
         self._ask_for_more()
