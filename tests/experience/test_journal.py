@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sqlite3
@@ -263,6 +264,22 @@ def test_readers_wait_for_what_has_a_receipt_and_for_nothing_else(store: Store, 
     for thread in threads:
         thread.join(10)
     assert sorted(found) == sorted(record.id for record in records)
+
+
+def test_a_new_conversation_is_placed_at_once_though_records_wait(tmp_path: Path, unhurried: None) -> None:
+    """It is asked of the database whether it goes on from an old session; the tables need not take anything up for that."""
+    with contextlib.closing(Store.open(tmp_path / "experience.db")) as store:
+        store.append(inference([user("old")])).result(10)
+    with contextlib.closing(Store.open(tmp_path / "experience.db")) as store:
+        begun = [user("hello"), assistant("an answer of another server"), user("and now?")]
+        assert store.resolve_session("default", None, begun).is_new
+        record = inference([user("q")], assistant("a reply"))
+        store.append(record).result(10)
+        waiting = journal_path(store.path).read_bytes()
+        assert store.resolve_session("default", None, begun).is_new
+        assert journal_path(store.path).read_bytes() == waiting != b""
+        store.forget_placed()
+        assert store.resolve_session("default", None, [*record.messages, record.reply, user("more")]).session == record.session
 
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=20)

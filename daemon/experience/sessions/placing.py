@@ -33,13 +33,22 @@ WHERE c.name = ? AND i.kind = 'turn' AND i.reply_key IN (%s) ORDER BY i.sequence
 
 
 class Recall:
-    """Asks the database for sessions that memory does not hold. Thread-safe; one connection, opened when it is needed."""
+    """Asks the database for sessions that memory does not hold. Thread-safe; one connection, opened when it is needed.
+
+    What still waits in the journal need not be asked for: memory holds far more turns than may wait there. Only where memory
+    was dropped does the next question wait until the tables have it all.
+    """
 
     def __init__(self, path: Path, redaction: RedactionRule | None = None) -> None:
         self._path = path
         self._redaction = redaction or RedactionRule()
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._behind = True
+
+    def memory_dropped(self) -> None:
+        """What has a receipt may by now be in the journal alone."""
+        self._behind = True
 
     def close(self) -> None:
         with self._lock:
@@ -49,6 +58,7 @@ class Recall:
 
     def turns(self, scenario: str, session: str) -> list[tuple[str, bytes, str]] | None:
         """(receipt, reply key, receipt that it follows) of a session's turns, oldest first; None: there is no such session."""
+        self._catch_up()
         with self._lock, storage_errors():
             connection = self._open()
             rows = connection.execute(_REPLIES, (scenario, session, _RECALLED_TURNS)).fetchall()
@@ -64,6 +74,7 @@ class Recall:
             return None
         keys = conversation_keys(self._as_stored(scenario, messages))
         wanted = [key for message, key in zip(messages, keys, strict=True) if message.get("role") == "assistant"][-_WANTED_REPLIES:]
+        self._catch_up()
         with self._lock, storage_errors():
             query = _OWNERS % ",".join("?" * len(wanted))
             found = self._open().execute(query, (scenario, *wanted)).fetchall()
@@ -75,12 +86,18 @@ class Recall:
 
     def facts(self, receipt: str) -> SessionFacts | None:
         """System text and tools of a stored turn."""
+        self._catch_up()
         with self._lock, storage_errors():
             found = Loader(self._open()).inferences("WHERE r.id = ?", (receipt,))
         return facts_of(found[0].messages, found[0].request) if found else None
 
+    def _catch_up(self) -> None:
+        """Outside of the lock: the writer's thread may wait for it."""
+        if self._behind:
+            self._behind = False
+            settle(self._path)
+
     def _open(self) -> sqlite3.Connection:
-        settle(self._path)
         if self._connection is None:
             self._connection = open_reader(self._path)
         return self._connection
@@ -126,6 +143,7 @@ class Placer:
         """Drop what is remembered: the database has lost some of it."""
         self._index = SessionIndex(complete=False)
         self._texts = RecentTexts()
+        self._recall.memory_dropped()
 
     def close(self) -> None:
         self._recall.close()
