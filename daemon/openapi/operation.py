@@ -22,6 +22,7 @@ _REASONS = {
     408: "The body came too slowly.",
     409: "Somebody else was first: the head has moved, the id is taken, a run is under way.",
     413: "Too large.",
+    414: "The address is too long.",
     415: "The body is not JSON, or its encoding is not gzip.",
     422: "A file is not what it claims to be.",
     429: "A bounded queue is full; retry-after says when to try again.",
@@ -96,7 +97,7 @@ class Operation:
             if self.streams:
                 content["text/event-stream"] = {"schema": TEXT}
             found[str(status)] = {"description": _REASONS.get(status, "Done."), "headers": told, "content": content}
-        failing = {400, 401, 403, 413, 500, 507, *self.errors}
+        failing = {400, 401, 403, 413, 414, 500, 507, *self.errors}
         failing |= {404} if "{" in self.path else set()
         failing |= {408, 415} if self.body is not None else set()
         for status in sorted(failing):

@@ -62,7 +62,7 @@ def test_a_session_is_found_read_judged_exported_and_forgotten(tmp_path: Path) -
             terminal.press("Escape")
             terminal.until("Which branch is gone?", "g Good")
             terminal.press("Home")
-            terminal.until("▌○Name a colour.")
+            terminal.until("▌○ Name a colour.")
             terminal.press("Down")
             terminal.until("▌○Which branch")
             terminal.press("f")
