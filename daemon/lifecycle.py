@@ -21,6 +21,7 @@ from daemon.engine.factory import make_engine
 from daemon.evolution.schedule import Scheduler
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.security import Names
+from daemon.harness.served import tell_agents
 from daemon.instance import Instance
 from daemon.listener import Server, bind, make_server, raise_file_limit
 from daemon.observing import logs
@@ -64,6 +65,8 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                         "started_at": services.started_at,
                     }
                 )
+                model = engine.model
+                await asyncio.to_thread(tell_agents, home.agents, services.base_url, model.id, model.context_tokens)
                 gc.freeze()  # what is here now stays: to look through it again and again would be a gap in every stream
                 gc.set_threshold(10_000)  # requests in flight hold thousands of objects: each new one would have them looked through
                 scheduler = Scheduler(services.runner, services.serving, services.reader, services.runs, lambda: services.config)

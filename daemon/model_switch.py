@@ -21,6 +21,7 @@ from daemon.engine.llama.room import check_room
 from daemon.errors import Conflict, EngineError, ReefError
 from daemon.evolution.publish import answer_once
 from daemon.failpoints import failpoint
+from daemon.harness.served import tell_agents
 from daemon.model_files import canonical
 from daemon.models import resolve_model
 from daemon.recovery import for_base
@@ -196,6 +197,8 @@ class ModelSwitch:
                 engine.follow(old)
             self._keep(asyncio.create_task(self._retire(old), name="model-retire"))
         failpoint("model.switched")
+        model = engine.model
+        await asyncio.to_thread(tell_agents, services.home.agents, services.base_url, model.id, model.context_tokens)
         return Switched(old.model.id, engine.model.id, name, engine.model.context_tokens, tuple(published), tuple(left_out))
 
     async def _retire(self, engine: Engine) -> None:

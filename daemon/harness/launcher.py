@@ -11,9 +11,17 @@ from daemon.harness.runtime import Program
 _SCRIPT = """\
 #!/bin/sh
 # Starts {title} on the model that Reef serves. Written by `reef install {name}`; `reef uninstall {name}` removes it.
-{assignments}
+{check}{assignments}
 export {names}
 exec {command} "$@"
+"""
+_CHECK = """\
+_reef_served=
+[ -r {path} ] && read -r _reef_served <{path}
+if [ -n "$_reef_served" ] && [ "$_reef_served" != {line} ]; then
+    printf '%s\\n' "Reef serves something else than {name} was set up for: $_reef_served. To renew it: reef update {name}" >&2
+fi
+unset _reef_served
 """
 
 
@@ -21,15 +29,32 @@ def launcher_name(agent: str) -> str:
     return f"reef-{agent}"
 
 
-def launcher_script(name: str, title: str, program: Program, environment: Mapping[str, str], arguments: Sequence[str] = ()) -> str:
-    """POSIX sh; whatever the folders are called. `arguments` come before those that are typed."""
+def launcher_script(
+    name: str,
+    title: str,
+    program: Program,
+    environment: Mapping[str, str],
+    arguments: Sequence[str] = (),
+    served: tuple[Path, str] | None = None,
+) -> str:
+    """POSIX sh; whatever the folders are called.
+
+    Args:
+        arguments: come before those that are typed.
+        served: the file that says what the daemon serves, and what it says while the agent is up to date. Only the shell looks at it, which
+            takes no time.
+    """
+    check = ""
+    if served is not None:
+        path, line = served
+        check = _CHECK.format(path=shlex.quote(str(path)), line=shlex.quote(line), name=name)
     assignments = [f"{variable}={shlex.quote(value)}" for variable, value in environment.items()]
     names = [*environment]
     if program.node_bin is not None:
         assignments.insert(0, f'PATH={shlex.quote(str(program.node_bin))}:"$PATH"')
         names.insert(0, "PATH")
     command = " ".join(shlex.quote(part) for part in (str(program.command), *arguments))
-    return _SCRIPT.format(title=title, name=name, assignments="\n".join(assignments), names=" ".join(names), command=command)
+    return _SCRIPT.format(title=title, name=name, check=check, assignments="\n".join(assignments), names=" ".join(names), command=command)
 
 
 def launcher_path(home: Path, agent: str) -> Path:

@@ -16,6 +16,7 @@ from daemon.harness.installed import TREE, Binding, Manifest, write_tree
 from daemon.harness.installing import AGENT, Content, Place, held
 from daemon.harness.launcher import launcher_path, launcher_script
 from daemon.harness.runtime import Package, Program, Runtime
+from daemon.harness.served import SERVED, served_line
 
 _log = logging.getLogger("reef.adapters")
 _SMALL_WINDOW_TOKENS = 16_384
@@ -53,7 +54,9 @@ class NpmAdapter(Adapter):
         runtime = self.runtime(context)
         program = runtime.ensure(_log.info)
         launcher = launcher_path(context.home, self.name)
-        script = launcher_script(self.name, self.title, program, self.environment(context), self.arguments(context))
+        line = served_line(context.base_url, context.model_id, context.context_tokens)
+        served = (context.home.parent / SERVED, line) if line is not None else None
+        script = launcher_script(self.name, self.title, program, self.environment(context), self.arguments(context), served)
         files = {
             **agent_files(rendering),
             launcher.relative_to(context.home).as_posix(): Content(script, 0o755),

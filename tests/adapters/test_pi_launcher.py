@@ -9,6 +9,7 @@ from adapters.pi.headless import run_headless
 from daemon.harness.adapter import HeadlessTask
 from daemon.harness.launcher import launcher_script
 from daemon.harness.runtime import Program
+from daemon.harness.served import SERVED, served_line, tell_agents
 
 
 def scripted(folder: Path, script: str) -> Program:
@@ -28,6 +29,37 @@ def test_arguments_and_folder_names_with_spaces_arrive(tmp_path: Path) -> None:
     subprocess.run(["sh", "-n", str(launcher)], check=True)
     answer = subprocess.run([str(launcher), "-p", "say $HOME"], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == f"the $agent folder|--offline|say $HOME|{program.node_bin}"
+
+
+def test_another_model_window_or_port_is_told_in_one_line_and_stops_nothing(tmp_path: Path) -> None:
+    program = scripted(tmp_path / "runtime", 'echo "started ${_reef_served-clean}"')
+    agents = tmp_path / "it's $HOME"
+    agents.mkdir()
+    line = served_line("http://localhost:8900", "it's a model\x1b[2J", 8192)
+    assert line is not None
+    launcher = tmp_path / "reef-pi"
+    launcher.write_text(launcher_script("pi", "pi", program, {"A": "b"}, served=(agents / SERVED, line)))
+    launcher.chmod(0o755)
+
+    def started() -> str:
+        answer = subprocess.run([str(launcher)], capture_output=True, text=True, check=True)
+        assert answer.stdout == "started clean\n"
+        return answer.stderr
+
+    assert started() == "", "the daemon has not said yet what it serves"
+    tell_agents(agents, "http://127.0.0.1:8900", "it's a model\x1b[2J", 8192)
+    assert started() == "", "it serves what the agent was told of"
+    for port, model, window in ((8901, "it's a model\x1b[2J", 8192), (8900, "another", 8192), (8900, "it's a model\x1b[2J", 4096)):
+        tell_agents(agents, f"http://127.0.0.1:{port}", model, window)
+        told = started()
+        assert told.count("\n") == 1 and "\x1b" not in told and f"port {port}" in told and "reef update pi" in told
+    tell_agents(agents, "https://reef.example.org", "another", 8192)
+    assert started() == "", "a daemon that is reached elsewhere tells nothing here"
+
+
+def test_what_serves_is_told_only_where_agents_are(tmp_path: Path) -> None:
+    tell_agents(tmp_path / "agents", "http://127.0.0.1:8900", "m", 8192)
+    assert not (tmp_path / "agents").exists()
 
 
 def test_a_task_gets_its_prompt_and_no_variable_of_ours(tmp_path: Path) -> None:

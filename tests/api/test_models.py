@@ -88,6 +88,12 @@ async def test_another_model_serves_with_a_release_of_its_own_and_the_settings_n
     assert status_page["engine"]["model"] == "other" and status_page["warnings"] == []
 
 
+async def test_installed_agents_are_told_of_the_model_that_serves(daemon: Running, made: list[Engine], tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    assert (await use(daemon))[0] == 200
+    assert (tmp_path / "agents" / "served").read_text().startswith("other, 4096 tokens, port ")
+
+
 async def test_a_client_cannot_change_the_model(daemon: Running, made: list[Engine]) -> None:
     assert (await daemon.client.post("/reef/models/use", json={"name": "Other.gguf"})).status_code == 403
     assert made == []

@@ -100,6 +100,22 @@ def test_a_prompt_typed_with_the_launcher_becomes_one_session(reef: ReefHome, tm
     assert list((reef.home.agents / "pi" / "agent" / "sessions").rglob("*.jsonl")), "pi keeps its own transcript beside its settings"
 
 
+def test_a_daemon_at_another_port_is_told_by_the_launcher_until_an_update(reef: ReefHome, tmp_path: Path) -> None:
+    launcher = reef.home.agents / "pi" / "bin" / "reef-pi"
+
+    def told() -> str:
+        environment = plain_environment(tmp_path)
+        done = subprocess.run([str(launcher), "--version"], env=environment, capture_output=True, text=True, timeout=60, check=True)
+        return done.stderr
+
+    reef.stop()
+    reef.start()
+    assert "reef update pi" in told(), "the window that pi was told of above is not the served one, or the port is another"
+    done = reef.cli("update", "pi")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "reef update pi" not in told()
+
+
 def test_a_task_without_a_person_gives_its_answer_and_its_receipts(reef: ReefHome, tmp_path: Path) -> None:
     task = HeadlessTask("Say hello.", tmp_path, timeout_s=240, session="headless-task-1", environment=plain_environment(tmp_path))
     outcome = PiAdapter().run_task(context(reef), task)
