@@ -16,7 +16,7 @@ def main() -> None:
     print("a stray print must not break the message stream")
     if "--deaf" in sys.argv:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    send({"type": "hello", "nice": os.getpriority(os.PRIO_PROCESS, 0)})
+    send({"type": "hello"})
     for message in read_messages():
         if message.get("type") == "crash":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -25,6 +25,8 @@ def main() -> None:
             for value in range(number if isinstance(number, int) else 0):
                 send({"value": value})
                 time.sleep(0.01)
+        elif message.get("type") == "priority":
+            send({"nice": os.getpriority(os.PRIO_PROCESS, 0)})
         elif message.get("type") == "grandchild":
             send({"pid": subprocess.Popen(["sleep", "60"]).pid})
         else:
