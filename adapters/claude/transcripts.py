@@ -9,7 +9,18 @@ from __future__ import annotations
 from daemon.importing.conversation import ImportedSession
 from daemon.importing.messages import call
 from daemon.importing.openai_chat import count
-from daemon.importing.transcript import LinesReader, Place, Trail, object_field, objects, plain, text_field, time_of
+from daemon.importing.transcript import (
+    LinesReader,
+    Place,
+    Trail,
+    object_field,
+    objects,
+    plain,
+    reply_message,
+    text_field,
+    texts_of,
+    time_of,
+)
 from daemon.records import JSON, JSONObject, Message
 
 _FINISH = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "tool_use": "tool_calls"}
@@ -114,12 +125,7 @@ def _reply(blocks: list[JSONObject]) -> JSONObject:
         for block in blocks
         if block.get("type") == "tool_use" and block.get("name")
     ]
-    text = "".join(text_field(block, "text") for block in blocks if block.get("type") == "text")
-    thinking = "".join(text_field(block, "thinking") for block in blocks if block.get("type") == "thinking")
-    reply: JSONObject = {"content": text or None}
-    if thinking:
-        reply["reasoning_content"] = thinking
-    return {**reply, "tool_calls": calls} if calls else reply
+    return reply_message(texts_of(blocks, "text"), texts_of(blocks, "thinking", "thinking"), calls)
 
 
 def _prompt(entry: JSONObject) -> str:

@@ -13,7 +13,17 @@ from daemon.importing.conversation import ImportedSession
 from daemon.importing.files import MAX_LINE_BYTES, Skipped, parse
 from daemon.importing.messages import call
 from daemon.importing.openai_chat import count
-from daemon.importing.transcript import Place, Trail, TranscriptReader, object_field, summary_message, text_field, time_of
+from daemon.importing.transcript import (
+    Place,
+    Trail,
+    TranscriptReader,
+    object_field,
+    reply_message,
+    summary_message,
+    text_field,
+    texts_of,
+    time_of,
+)
 from daemon.records import JSON, JSONObject
 
 DATABASE = "opencode.db"
@@ -113,14 +123,10 @@ def _message(trail: Trail, place: Place, message: JSONObject, parts: list[JSONOb
 
 
 def _reply(parts: list[JSONObject], calls: list[JSONObject]) -> JSONObject:
-    reply: JSONObject = {"content": "".join(text_field(part, "text") for part in parts if part.get("type") == "text") or None}
-    thinking = "".join(text_field(part, "text") for part in parts if part.get("type") == "reasoning")
-    if thinking:
-        reply["reasoning_content"] = thinking
     made: list[JSON] = [
         call(text_field(part, "tool"), object_field(part, "state").get("input"), text_field(part, "callID")) for part in calls
     ]
-    return {**reply, "tool_calls": made} if made else reply
+    return reply_message(texts_of(parts, "text"), texts_of(parts, "reasoning"), made)
 
 
 def _result(part: JSONObject) -> JSONObject | None:

@@ -13,8 +13,10 @@ from daemon.importing.transcript import (
     object_field,
     objects,
     plain,
+    reply_message,
     summary_message,
     text_field,
+    texts_of,
     time_of,
 )
 from daemon.records import JSON, JSONObject
@@ -130,12 +132,7 @@ def _reply(message: JSONObject) -> JSONObject:
         for part in parts
         if part.get("type") == "toolCall" and part.get("name")
     ]
-    text = "".join(text_field(part, "text") for part in parts if part.get("type") == "text")
-    thinking = "".join(text_field(part, "thinking") for part in parts if part.get("type") == "thinking")
-    reply: JSONObject = {"content": text or None}
-    if thinking:
-        reply["reasoning_content"] = thinking
-    return {**reply, "tool_calls": calls} if calls else reply
+    return reply_message(texts_of(parts, "text"), texts_of(parts, "thinking", "thinking"), calls)
 
 
 def _system(message: JSONObject) -> str:

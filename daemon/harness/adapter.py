@@ -10,7 +10,7 @@ own configuration folder), `bin/reef-<name>` (what starts it), `installed.json` 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -133,10 +133,6 @@ class Adapter(ABC):
     @abstractmethod
     def withdraw(self, path: str, text: str) -> str | None:
         """What is left of the shared file `path` without ours; None: nothing."""
-
-    def transcripts(self, place: Path | None = None) -> Iterator[Path]:
-        """The agent's own session files below `place`, or where the agent keeps them; none where it has none that can be read."""
-        return iter(())
 
     @abstractmethod
     def detect(self, context: InstallContext) -> Detected | None:

@@ -139,6 +139,19 @@ def receipt_of(response_id: JSON) -> str:
     return f"rec_{match[1]}" if match else ""
 
 
+def reply_message(text: str, thinking: str, calls: list[JSON]) -> JSONObject:
+    """What the model said, in chat form."""
+    reply: JSONObject = {"content": text or None}
+    if thinking:
+        reply["reasoning_content"] = thinking
+    return {**reply, "tool_calls": calls} if calls else reply
+
+
+def texts_of(parts: list[JSONObject], kind: str, name: str = "text") -> str:
+    """The field `name` of all parts of one kind, together."""
+    return "".join(text_field(part, name) for part in parts if part.get("type") == kind)
+
+
 def summary_message(summary: str) -> JSONObject:
     """How a conversation begins whose earlier part was put together."""
     return {"role": "user", "content": f"{_BEGINS_WITH_SUMMARY}{summary}\n</summary>"}

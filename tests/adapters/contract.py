@@ -1,7 +1,4 @@
-"""What every adapter must do. A subclass whose name begins with Test gives the fixture `adapter`; no network, no model.
-
-The same against the real agents from npm: tests/e2e/agents/test_adapter_contract.py.
-"""
+"""What every adapter must do. A subclass whose name begins with Test gives the fixture `adapter`; no network, no model."""
 
 from __future__ import annotations
 
