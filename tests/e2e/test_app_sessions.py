@@ -64,7 +64,7 @@ def test_a_session_is_found_read_judged_exported_and_forgotten(tmp_path: Path) -
             terminal.press("Home")
             terminal.until("▌○ Name a colour.")
             terminal.press("Down")
-            terminal.until("▌○Which branch")
+            terminal.until("▌○ Which branch")
             terminal.press("f")
             terminal.until("1 record and 0 reports", "cannot be undone")
             terminal.press("y")

@@ -258,6 +258,7 @@ async def tags_and_ends(pi: Installed) -> None:
         await session.until(lambda: session.count("message_update") > 8)
         await session.send("abort")
         await session.until(lambda: session.count("agent_settled") == 3)
+        await until(lambda: pi.daemon.services.reader.counts("pi").reports == 3)  # it is told once the run has settled
         reports = [record["payload"] for record in await pi.records() if record["request_type"] == "report"]
         told = [one["metadata"] for one in reports]  # type: ignore[index]
         assert [one["outcome"] for one in told] == ["completed", "completed", "aborted"]
