@@ -314,3 +314,27 @@ def test_a_full_memory_asks_the_database(store: Store, monkeypatch: pytest.Monke
 def test_a_title_goes_on_to_what_the_first_words_announce(store: Store, reader: Reader) -> None:
     store.append(inference([user("Write a message for:\n\na.py | 3 +-\n\n+ line")])).result(10)
     assert reader.sessions()[0].title == "Write a message for: a.py | 3 +-"
+
+
+def test_a_long_history_that_is_not_known_is_looked_for_by_its_replies_and_not_in_all_that_is_stored(tmp_path: Path) -> None:
+    history = [turn for number in range(40) for turn in (user(f"step {number}"), assistant(f"done {number}"))] + [user("and now?")]
+
+    def steps(sessions: int) -> int:
+        """Of SQLite's machine, in hundreds, to find out that no session holds this history."""
+        store = Store.open(tmp_path / f"{sessions}.db")
+        for number in range(sessions):
+            store.append(inference([user(f"task {number}")], "done", session=f"ses_{number}"))
+        recall = Recall(store.path)
+        taken = [0]
+
+        def count() -> int:
+            taken[0] += 1
+            return 0
+
+        recall._open().set_progress_handler(count, 100)
+        assert recall.owner("default", history) is None
+        recall.close()
+        store.close()
+        return taken[0]
+
+    assert steps(400) < steps(20) + 10

@@ -26,8 +26,9 @@ LEFT JOIN records p ON p.sequence = i.parent
 WHERE i.session = (SELECT s.id FROM sessions s JOIN scenarios c ON c.id = s.scenario WHERE c.name = ? AND s.key = ?)
 AND i.kind = 'turn' AND i.status <> 'error' ORDER BY i.sequence DESC LIMIT ?
 """
+# CROSS JOIN keeps the order of the tables: with many replies wanted, SQLite would rather walk through all that is stored of the scenario.
 _OWNERS = """
-SELECT s.key, i.reply_key FROM inferences i JOIN sessions s ON s.id = i.session JOIN scenarios c ON c.id = s.scenario
+SELECT s.key, i.reply_key FROM inferences i CROSS JOIN sessions s ON s.id = i.session CROSS JOIN scenarios c ON c.id = s.scenario
 WHERE c.name = ? AND i.kind = 'turn' AND i.reply_key IN (%s) ORDER BY i.sequence DESC LIMIT 256
 """
 
