@@ -322,8 +322,8 @@ def test_a_long_history_that_is_not_known_is_looked_for_by_its_replies_and_not_i
     def steps(sessions: int) -> int:
         """Of SQLite's machine, in hundreds, to find out that no session holds this history."""
         store = Store.open(tmp_path / f"{sessions}.db")
-        for number in range(sessions):
-            store.append(inference([user(f"task {number}")], "done", session=f"ses_{number}"))
+        for receipt in [store.append(inference([user(f"task {n}")], "done", session=f"ses_{n}")) for n in range(sessions)]:
+            receipt.result(10)
         recall = Recall(store.path)
         taken = [0]
 
