@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from daemon.errors import ConfigError, NotFound
+from daemon.errors import ConfigError, DataError, NotFound
 from daemon.harness_tree import HarnessTree
 from daemon.records import JSONObject
 
@@ -79,6 +79,7 @@ class Launch:
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)  # added to the user's
+    read: Mapping[str, Path] = field(default_factory=dict)  # variables that get the first line of a file, such as the client's token
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,14 @@ class TaskOutcome:
     timed_out: bool = False
     log: str = ""  # what it wrote to stderr, bounded
     details: JSONObject = field(default_factory=dict)
+
+
+def read_variables(files: Mapping[str, Path]) -> dict[str, str]:
+    """What `Launch.read` says. Raises DataError."""
+    try:
+        return {name: path.read_text(encoding="utf-8").split("\n", 1)[0] for name, path in files.items()}
+    except (OSError, ValueError) as error:
+        raise DataError(f"The client's token cannot be read: {error}.", "Start the daemon, which writes it: reef up") from error
 
 
 class Adapter(ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from daemon.harness.runtime import Program
 
@@ -36,20 +37,24 @@ def launcher_script(
     environment: Mapping[str, str],
     arguments: Sequence[str] = (),
     served: tuple[Path, str] | None = None,
+    read: Mapping[str, Path] = MappingProxyType({}),
 ) -> str:
     """POSIX sh; whatever the folders are called.
 
     Args:
+        environment: variables and their values.
         arguments: come before those that are typed.
         served: the file that says what the daemon serves, and what it says while the agent is up to date. Only the shell looks at it, which
             takes no time.
+        read: variables that get the first line of a file when the agent starts: a token is written into no second file.
     """
     check = ""
     if served is not None:
         path, line = served
         check = _CHECK.format(path=shlex.quote(str(path)), line=shlex.quote(line), name=name)
     assignments = [f"{variable}={shlex.quote(value)}" for variable, value in environment.items()]
-    names = [*environment]
+    assignments += [f"IFS= read -r {variable} <{shlex.quote(str(path))}" for variable, path in read.items()]
+    names = [*environment, *read]
     if program.node_bin is not None:
         assignments.insert(0, f'PATH={shlex.quote(str(program.node_bin))}:"$PATH"')
         names.insert(0, "PATH")

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from daemon.errors import Unsupported
-from daemon.harness.adapter import Adapter, Detected, InstallContext, Installed, Launch, Rendering
+from daemon.harness.adapter import Adapter, Detected, InstallContext, Installed, Launch, Rendering, read_variables
 from daemon.harness.installed import TREE, Binding, Manifest, write_tree
 from daemon.harness.installing import AGENT, Content, Place, held
 from daemon.harness.launcher import launcher_path, launcher_script
@@ -26,6 +26,8 @@ class NpmAdapter(Adapter):
     """Subclasses say which package, what the environment is, and how a tree becomes the agent's files and back."""
 
     package: ClassVar[Package]
+    token_variables: ClassVar[tuple[str, ...]] = ()
+    """Variables in which the agent takes the client's token, where it reads no file for it: filled when it starts, written nowhere."""
 
     @abstractmethod
     def environment(self, context: InstallContext) -> dict[str, str]:
@@ -56,7 +58,9 @@ class NpmAdapter(Adapter):
         launcher = launcher_path(context.home, self.name)
         line = served_line(context.base_url, context.model_id, context.context_tokens)
         served = (context.home.parent / SERVED, line) if line is not None else None
-        script = launcher_script(self.name, self.title, program, self.environment(context), self.arguments(context), served)
+        script = launcher_script(
+            self.name, self.title, program, self.environment(context), self.arguments(context), served, self._read(context)
+        )
         files = {
             **agent_files(rendering),
             launcher.relative_to(context.home).as_posix(): Content(script, 0o755),
@@ -101,7 +105,15 @@ class NpmAdapter(Adapter):
     def launch(self, context: InstallContext, arguments: tuple[str, ...]) -> Launch:
         program = self.program(context)
         environment = program.environment({"PATH": os.environ.get("PATH", os.defpath)})
-        return Launch((str(program.command), *self.arguments(context), *arguments), {**environment, **self.environment(context)})
+        own = {**environment, **self.environment(context)}
+        return Launch((str(program.command), *self.arguments(context), *arguments), own, self._read(context))
+
+    def own_environment(self, context: InstallContext) -> dict[str, str]:
+        """`environment` with the token, for a process that is started here. Raises DataError: the token's file cannot be read."""
+        return {**self.environment(context), **read_variables(self._read(context))}
+
+    def _read(self, context: InstallContext) -> dict[str, Path]:
+        return dict.fromkeys(self.token_variables, context.client_token_path)
 
     def program(self, context: InstallContext) -> Program:
         """Raises Unsupported where there is none."""

@@ -31,6 +31,16 @@ def test_arguments_and_folder_names_with_spaces_arrive(tmp_path: Path) -> None:
     assert answer.stdout.strip() == f"the $agent folder|--offline|say $HOME|{program.node_bin}"
 
 
+def test_a_token_is_read_when_the_agent_starts(tmp_path: Path) -> None:
+    program = scripted(tmp_path / "runtime", 'echo "$TOKEN|"')
+    token, launcher = tmp_path / "it's a token", tmp_path / "reef-pi"
+    launcher.write_text(launcher_script("pi", "pi", program, {}, read={"TOKEN": token}))
+    launcher.chmod(0o755)
+    for text in ("rf_one", "rf_two\n"):
+        token.write_text(text)
+        assert subprocess.run([str(launcher)], capture_output=True, text=True, check=True).stdout == f"{text.strip()}|\n"
+
+
 def test_another_model_window_or_port_is_told_in_one_line_and_stops_nothing(tmp_path: Path) -> None:
     program = scripted(tmp_path / "runtime", 'echo "started ${_reef_served-clean}"')
     agents = tmp_path / "it's $HOME"
