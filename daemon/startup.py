@@ -74,6 +74,8 @@ async def services_for(home: Home, loaded: LoadedConfig, engine: Engine, base_ur
             publisher=publisher,
             runner=runner,
         )
+        if store.unreadable_bytes:
+            services.warnings.append(f"{store.unreadable_bytes} bytes of the experience journal could not be read: reef fsck says more.")
         await recover(services)
         yield services
 

@@ -21,7 +21,7 @@ from daemon import __version__
 from daemon.backup.archive import DATABASE, ArchiveWriter, BackupManifest, Tell, allowed, verify
 from daemon.errors import Busy, Conflict, NotFound, StorageError
 from daemon.experience.database import open_reader, storage_errors
-from daemon.experience.journal import journal_path, unfiled_path
+from daemon.experience.journal import copy_entries, journal_path, unfiled_path
 from daemon.experience.unfiled import settle
 from daemon.files import fsync_folder
 from daemon.paths import Home
@@ -131,7 +131,7 @@ def _copy_database(home: Home, stage: Path, tell: Tell) -> int:
     settle(home.database)
     for path in (journal_path(home.database), unfiled_path(journal_path(home.database))):
         if path.is_file():  # a killed daemon's, or another process writes; before the tables, which take up what leaves it
-            shutil.copyfile(path, stage / path.name)
+            copy_entries(path, stage / path.name)
     with storage_errors(), contextlib.closing(open_reader(home.database)) as source:
         source.execute("PRAGMA query_only = OFF")
         source.execute("VACUUM INTO ?", (str(stage / DATABASE),))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from daemon.backup.archive import DATABASE, BackupManifest, Member, Tell, verify
 from daemon.errors import Conflict, DataError, NotFound, StorageError
-from daemon.experience.journal import journal_path, unfiled_path
+from daemon.experience.journal import damaged_path, journal_path, unfiled_path
 from daemon.experience.schema import MIGRATIONS
 from daemon.experience.search.file import index_path
 from daemon.failpoints import failpoint
@@ -94,6 +94,7 @@ def _entries(home: Home) -> list[Path]:
         database.with_name(f"{database.name}-shm"),
         journal_path(database),
         unfiled_path(journal_path(database)),
+        damaged_path(journal_path(database)),
         home.versions,
         home.config,
         home.tasks,

@@ -6,10 +6,10 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from daemon.errors import DataError
+from daemon.errors import DataError, ReefError
 from daemon.experience.database import storage_errors
 from daemon.experience.entry import Entry
-from daemon.experience.journal import entries, journal_path, unfiled_path
+from daemon.experience.journal import Damaged, damaged_path, entries, journal_path, pieces, unfiled_path
 from daemon.experience.loading import STEPS
 from daemon.experience.packing import digest, object_from_json, unpack, unpack_trace
 from daemon.experience.reader import Reader
@@ -18,6 +18,7 @@ from daemon.experience.search.file import index_path, open_index_to_read
 from daemon.experience.sessions.tallies import COUNTED, WRONG
 from daemon.records import Step
 
+_LOOKS = 5
 _MESSAGES = """
 SELECT m.id, m.hash, p.hash, m.body, b.data FROM messages m LEFT JOIN messages p ON p.id = m.parent LEFT JOIN blobs b ON b.id = m.blob
 """
@@ -132,7 +133,23 @@ def _problems(connection: sqlite3.Connection) -> Iterator[str]:
 def _journal_problems(path: Path) -> Iterator[str]:
     """What waits in the journal is no problem: the next start takes it up."""
     journal = journal_path(path)
-    for sequence, data in entries(journal):
+    damaged = damaged_path(journal)
+    if damaged.exists():
+        size = damaged.stat().st_size
+        yield (
+            f"{size} bytes of the journal could not be read at a start, and the records in them are lost; they are kept in {damaged.name}."
+            " Delete it once you do not want them any more."
+        )
+    try:
+        found = _settled(journal)
+    except ReefError as error:
+        yield error.message
+        return
+    for one in found:
+        if isinstance(one, Damaged):
+            yield f"{len(one.data)} bytes of the journal cannot be read, from byte {one.at} on; what stands behind them can."
+            continue
+        sequence, data = one
         try:
             entry = Entry.from_bytes(data)
         except DataError:
@@ -143,6 +160,24 @@ def _journal_problems(path: Path) -> Iterator[str]:
                 yield f"The journal's record {entry.id} holds a message that is not what its hash says."
     if count := sum(1 for _ in entries(unfiled_path(journal))):
         yield f"The database did not take {count} records; they are kept in {unfiled_path(journal).name} and tried again at each start."
+
+
+def _settled(journal: Path) -> list[tuple[int, bytes] | Damaged]:
+    """What stands in the journal; a daemon may be emptying and filling it meanwhile, which looks like damage."""
+    for _ in range(_LOOKS):
+        before = _stamp(journal)
+        found = list(pieces(journal))
+        if not any(isinstance(one, Damaged) for one in found) or _stamp(journal) == before:
+            return found
+    return [one for one in found if not isinstance(one, Damaged)]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _search_problems(connection: sqlite3.Connection) -> Iterator[str]:

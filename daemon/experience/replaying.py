@@ -13,7 +13,17 @@ from daemon.errors import DataError
 from daemon.experience.admission import is_of_the_disk
 from daemon.experience.database import storage_errors
 from daemon.experience.entry import Entry
-from daemon.experience.journal import Journal, entries, journal_path, set_aside, unfiled_path
+from daemon.experience.journal import (
+    Damaged,
+    Journal,
+    damaged_path,
+    entries,
+    journal_path,
+    keep_damaged,
+    pieces,
+    replace_aside,
+    unfiled_path,
+)
 from daemon.experience.rows import Rows, last_sequence
 
 _log = logging.getLogger(__name__)
@@ -21,18 +31,25 @@ _CHUNK = 256
 _TELL_S = 1.0
 
 
-def replay(connection: sqlite3.Connection, rows: Rows, journal: Journal, say: Callable[[str], None]) -> None:
+def replay(connection: sqlite3.Connection, rows: Rows, journal: Journal, say: Callable[[str], None]) -> int:
     """Bring all of the journal into the tables, and empty it. What was set aside is tried again.
 
-    Raises StorageError where the disk fails; the journal is as it was then.
+    What is damaged is kept apart, and what stands behind it taken up all the same.
+
+    Returns:
+        How many bytes of the journal could not be read.
+
+    Raises:
+        StorageError: the disk fails; the journal is as it was. DataError: a newer Reef wrote it.
     """
     refused: list[tuple[int, bytes]] = []
+    damaged: list[Damaged] = []
     with storage_errors():
         last = last_sequence(connection)
         aside = unfiled_path(journal.path)
         waiting = itertools.chain(
-            (one for one in entries(aside) if not _stands(connection, one[0])),
-            (one for one in entries(journal.path) if one[0] > last),
+            (one for one in _whole(aside, damaged) if not _stands(connection, one[0])),
+            (one for one in _whole(journal.path, damaged) if one[0] > last),
         )
         done, told = 0, time.monotonic()
         while chunk := list(itertools.islice(waiting, _CHUNK)):
@@ -41,21 +58,29 @@ def replay(connection: sqlite3.Connection, rows: Rows, journal: Journal, say: Ca
             if time.monotonic() - told > _TELL_S:
                 told = time.monotonic()
                 say(f"taking up {done} records from the journal after an unclean stop")
-    aside.unlink(missing_ok=True)
-    if refused:
-        set_aside(journal.path, refused)
+    for stretch in damaged:
+        keep_damaged(journal.path, stretch)
+    replace_aside(journal.path, refused)
     journal.clear()
+    return sum(len(stretch.data) for stretch in damaged)
+
+
+def _whole(path: Path, damaged: list[Damaged]) -> Iterator[tuple[int, bytes]]:
+    """The entries; what stands between them goes into `damaged`."""
+    for one in pieces(path):
+        if isinstance(one, Damaged):
+            damaged.append(one)
+        else:
+            yield one
 
 
 def drop_unfiled(database: Path, scenario: str, session: str) -> None:
-    """Erase what of a session was set aside. Raises StorageError."""
+    """Erase what of a session was set aside, and what could not be read: nobody knows whose that is. Raises StorageError."""
     journal = journal_path(database)
+    damaged_path(journal).unlink(missing_ok=True)
     aside = list(entries(unfiled_path(journal)))
     if aside:
-        kept = [(sequence, data) for sequence, data in aside if not _is_of(data, scenario, session)]
-        unfiled_path(journal).unlink()
-        if kept:
-            set_aside(journal, kept)
+        replace_aside(journal, [(sequence, data) for sequence, data in aside if not _is_of(data, scenario, session)])
 
 
 def _is_of(data: bytes, scenario: str, session: str) -> bool:

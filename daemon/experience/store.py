@@ -51,7 +51,8 @@ class Store:
         self._connection = connection
         self._rows = Rows()
         self._journal = Journal(journal_path(path))
-        replay(connection, self._rows, self._journal, say)
+        self.unreadable_bytes = replay(connection, self._rows, self._journal, say)
+        """Of the journal, at this start: the records in them are lost."""
         self._placer = Placer(SessionIndex(complete=_is_empty(connection)), Recall(path, redaction))
         self._indexer = Indexer(path)
         self._writer = Writer(connection, Admission(self._rows, redaction, self._indexer, self._journal))
