@@ -65,14 +65,21 @@ def _understand(words: list[str]) -> tuple[str, str]:
     return "", " ".join(words)
 
 
+def _where_replies_are(client: Client) -> str:
+    """The next step of a person who wanted to judge a reply where none is."""
+    scenarios = output.rows(client.get("/reef/status"), "scenarios")
+    names = [output.printable(output.text(item.get("name"))) for item in scenarios if item.get("records")]
+    if names:
+        return f"There are replies in {', '.join(names)}: add -s {names[0]}"
+    return "Ask something first, in an agent or an editor: `reef status` shows where to point it."
+
+
 def _latest(client: Client, scenario: str, *, ask: bool) -> str:
     """The scenario's latest reply; a person is shown what it says, and asked, where one looks on."""
     sessions = output.rows(client.get(scenario_path(scenario, "sessions"), {"limit": 1}), "sessions")
-    if not sessions:
-        raise NotFound(f"The scenario '{scenario}' has no reply yet.", "Name another with --scenario; `reef status` lists them.")
-    receipt = sessions[0].get("last_receipt")
+    receipt = sessions[0].get("last_receipt") if sessions else None
     if not isinstance(receipt, str) or not receipt:
-        raise NotFound(f"The scenario '{scenario}' has no reply yet.", "`reef sessions` lists its sessions.")
+        raise NotFound(f"The scenario '{scenario}' has no reply yet.", _where_replies_are(client))
     if ask:
         record = output.part(client.get(scenario_path(scenario, "records", receipt)), "payload")
         said = output.printable(output.shorten(output.text(output.part(record, "reply").get("content"), "(a tool call)"), 100))

@@ -84,7 +84,8 @@ def _made(answer: JSONObject) -> list[str]:
     how += [f"by the recipe {output.text(recipe.get('name'))}"] if recipe else []
     how += [f"on {output.text(answer.get('parent_release_id'))}"] if answer.get("parent_release_id") else []
     how += [f"with the content of {output.text(answer.get('restores'))}"] if answer.get("restores") else []
-    how += [f"(asked for by {output.text(answer.get('who'))})"] if answer.get("who") else []
+    who = asked_by(output.text(answer.get("who"), ""))
+    how += [f"(asked for by {who})"] if who else []
     lines = [" ".join(how)]
     if answer.get("run_id"):
         took = judgement.number(run.get("ended_at")) - judgement.number(run.get("started_at"))
@@ -93,6 +94,11 @@ def _made(answer: JSONObject) -> list[str]:
         more += [f"seed {output.text(answer.get('seed'))}"] if answer.get("seed") is not None else []
         lines.append(" · ".join([output.text(answer.get("run_id")), *more]))
     return lines
+
+
+def asked_by(who: str) -> str:
+    """Who wanted it; empty where the daemon made it by itself: the first release, and what a run brings."""
+    return "" if who == "daemon" or who.startswith("run ") else who
 
 
 def _evaluation(answer: JSONObject) -> Iterator[str]:

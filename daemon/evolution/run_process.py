@@ -35,7 +35,7 @@ from daemon.evolution.model_client import ModelClient
 from daemon.evolution.play import Episode, Player
 from daemon.evolution.progress import Progress
 from daemon.evolution.proposal import Proposal, quarantine, realise, realise_again
-from daemon.evolution.recipe import Batch, Recipe, Target
+from daemon.evolution.recipe import Batch, Recipe, RecipeSettings, Target
 from daemon.evolution.tasks import load_tasks
 from daemon.experience.stream import ExperienceStream, Turn
 from daemon.files import write_atomic
@@ -79,7 +79,9 @@ class RunProcess:
         stream = kind.open(Home(job.home).database, job.scenario)
         batch = _plugin(recipe, "select", Batch, lambda: recipe.select(stream))
         if batch is None:
-            return Outcome(verdict="nothing", sentence=f"not enough {'' if job.reread else 'new '}experience yet", recipe=facts)
+            known = isinstance(recipe.settings, RecipeSettings)  # a recipe may have settings of its own, without this one
+            wanted = f"; {recipe.name} waits for {recipe.settings.batch_size} usable exchanges" if known else ""
+            return Outcome(verdict="nothing", sentence=f"not enough {'' if job.reread else 'new '}experience yet{wanted}", recipe=facts)
         progress.emit("selected", turns=len(batch.turns), new=batch.new, skipped=dict(batch.skipped), records=list(batch.records))
         with _client(job.base_url, (job.folder / TOKEN_FILE).read_text(encoding="utf-8").strip()) as http:
             context = self._context(http)

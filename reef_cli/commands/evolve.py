@@ -61,3 +61,6 @@ def _next(run: JSONObject, scenario: str) -> None:
         print(f"  Look at it: reef show {release} -s {scenario}. Take it back: reef undo -s {scenario}")
     elif run.get("verdict") == "held" and release:
         print(f"  Look at it: reef diff head {release} -s {scenario}. Let it serve: reef promote {release} -s {scenario}")
+    elif run.get("verdict") == "nothing" and output.text(run.get("sentence")).startswith("not enough"):
+        print('  What counts is what you call good or correct: reef good --last, or reef bad --last --correction "as it should be".')
+        print("  A run waits for as many as reef.batch_size says (reef config).")

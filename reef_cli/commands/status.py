@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from reef_cli import output
 from reef_cli.client import Client
-from reef_cli.locations import shown
+from reef_cli.locations import client_settings
 from reef_cli.options import AsJSON
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ def status(as_json: AsJSON = False) -> None:
     url = output.text(answer.get("base_url"), client.daemon.url)
     started = output.age(answer.get("started_at"))
     print(f"Reef {output.text(answer.get('version'))} at {url}, process {client.daemon.pid}, started {started}")
-    print(f"  OpenAI endpoint  {url}/v1   (API key: the text of {shown(client.home.client_token)})")
     engine = output.part(answer, "engine")
+    for label, value in client_settings(url, client.home, output.printable(output.text(engine.get("model")))):
+        print(f"  {label:16} {value}")
     print(f"  Engine           {_engine(engine)}")
     print(f"  Window           {_window(engine)}")
     for line in _cache(output.part(engine, "cache")):
@@ -84,7 +85,7 @@ def _agents(client: Client, model: str) -> list[str]:
 
 
 def _engine(engine: JSONObject) -> str:
-    parts = [output.text(engine.get("model")), output.text(engine.get("state"))]
+    parts = [output.text(engine.get("state"))]
     parts.append(f"{output.text(engine.get('active'), '0')} active, {output.text(engine.get('queued'), '0')} queued")
     if engine.get("restarts"):
         parts.append(f"{output.text(engine.get('restarts'))} restarts")

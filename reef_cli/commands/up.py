@@ -11,7 +11,7 @@ from daemon.paths import Home
 from reef_cli import output
 from reef_cli.commands.serve import ConfigFile, Port
 from reef_cli.daemon_process import command, serve_arguments
-from reef_cli.locations import home, shown
+from reef_cli.locations import client_settings, home
 from reef_cli.options import AsJSON
 from reef_cli.progress import ProgressLine
 from reef_cli.running import Running, find
@@ -39,9 +39,8 @@ def up(config: ConfigFile = None, port: Port = None, as_json: AsJSON = False) ->
     if not started and (config or port):
         print("To start it with other settings: reef down, then reef up again")
     elif started:
-        print(f"  OpenAI endpoint  {running.url}/v1")
-        print(f"  Anthropic's API  {running.url}")
-        print(f"  API key          the text of {shown(where.client_token)}")
+        for label, value in client_settings(running.url, where):
+            print(f"  {label:16} {value}")
         print("  See              reef status, reef logs")
 
 

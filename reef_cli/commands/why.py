@@ -25,7 +25,8 @@ def why(
 ) -> None:
     """Rules, skills, prompts, settings and demonstrations are searched, whatever their case and white space.
 
-    A line that no release has is answered with the nearest ones. `reef why lora` tells of the weights.
+    A line that no release has is answered with the nearest ones, and with exit code 1 where none is near. `reef why lora` tells of
+    the weights.
 
     \b
     Examples:
@@ -33,21 +34,25 @@ def why(
       reef why lora -s pi
     """
     answer = Client().get(scenario_path(scenario, "why"), {"text": text})
+    events = output.rows(answer, "releases")
     if as_json:
         output.print_json(answer)
-        return
-    events = output.rows(answer, "releases")
+    elif events:
+        _print_story(answer, events, scenario)
+    else:
+        _print_nothing(answer, text, scenario)
+    if not events:
+        raise typer.Exit(1)
+
+
+def _print_story(answer: JSONObject, events: list[JSONObject], scenario: str) -> None:
     if answer.get("match") == "near":
         print("No release holds these words. The nearest line is:")
         print(f"  {_line(output.rows(answer, 'nearest')[0])}")
     for event in events:
         _print_event(event)
-    if not events:
-        _print_nothing(answer, text, scenario)
-        return
     now = "What serves now holds it." if answer.get("serving") else "What serves now does not hold it."
-    more = "" if scenario == "default" else f" -s {scenario}"
-    print(f"{now} The whole story: reef show {output.text(events[0].get('release_id'))}{more}")
+    print(f"{now} The whole story: reef show {output.text(events[0].get('release_id'))}{_more(scenario)}")
 
 
 def _print_event(event: JSONObject) -> None:
@@ -76,6 +81,7 @@ def _line(found: JSONObject) -> str:
 def _print_nothing(answer: JSONObject, text: str, scenario: str) -> None:
     if answer.get("match") == "lora" or text.strip().casefold() == "lora":
         print(f"No release of '{scenario}' has had a LoRA.")
+        print(f"  Learn one: reef evolve --recipe sft{_more(scenario)}")
         return
     print(f"No release of '{scenario}' holds these words.")
     nearest = output.rows(answer, "nearest")
@@ -83,3 +89,8 @@ def _print_nothing(answer: JSONObject, text: str, scenario: str) -> None:
         print("Nearest:")
     for one in nearest:
         print(f"  {output.text(one.get('release_id')):4} {_line(one)}")
+    print(f"  What serves holds: reef show head --files{_more(scenario)}. What each release changed: reef releases{_more(scenario)}")
+
+
+def _more(scenario: str) -> str:
+    return "" if scenario == "default" else f" -s {scenario}"

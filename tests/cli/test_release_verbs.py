@@ -159,10 +159,18 @@ def test_show_is_a_page_about_a_release(reef, daemon: StandIn) -> None:
     ):
         assert part in out
     assert "\x07" not in out and "\x1b" not in out and "Be brief" not in out
+    assert "asked for by" not in out, "the run has its own line"
     assert "reef rollback" not in out, "it serves already"
     assert "  - Be brief.�[2J" in reef("show", "r14", "--files").out
     assert '"reply": "yes"' in reef("show", "r14", "--json").out
     assert "Look again." in reef("show", "../r9").err
+
+
+@pytest.mark.parametrize(("who", "said"), [("daemon", False), ("run run_1", False), ("", False), ("owner", True)])
+def test_a_release_is_asked_for_by_people_alone(reef, daemon: StandIn, who: str, said: bool) -> None:
+    daemon.answer("GET /reef/scenarios/default/releases/r1", item("r1", "the base model", operation="creation", recipe=None, who=who))
+    assert ("(asked for by owner)" in reef("show", "r1").out) is said
+    assert said or "asked for" not in reef("show", "r1").out
 
 
 def test_a_page_keeps_within_the_terminal(reef, daemon: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +303,10 @@ def test_why_says_when_a_line_is_only_like_another_or_there_is_none(reef, daemon
     daemon.answer(path, {"match": "near", "releases": [event("r2", "brought")], "serving": True, "nearest": near})
     assert reef("why", "Be very brief").out.startswith("No release holds these words. The nearest line is:\n  AGENTS.md  - Be brief.\n")
     daemon.answer(path, {"match": "none", "releases": [], "serving": False, "nearest": near})
-    out = reef("why", "something else").out
-    assert "No release of 'default' holds these words." in out and "r2   AGENTS.md  - Be brief." in out
+    result = reef("why", "something else")
+    assert result.code == 1, "as grep says it"
+    assert "No release of 'default' holds these words." in result.out and "r2   AGENTS.md  - Be brief." in result.out
+    assert "reef show head --files" in result.out
+    assert reef("why", "something else", "--json").code == 1
     daemon.answer(path, {"match": "none", "releases": [], "serving": False, "nearest": []})
-    assert reef("why", "lora").out == "No release of 'default' has had a LoRA.\n"
+    assert reef("why", "lora").out == "No release of 'default' has had a LoRA.\n  Learn one: reef evolve --recipe sft\n"

@@ -33,6 +33,8 @@ def test_status_shows_what_serves_and_where_to_point_an_editor(reef, daemon: Sta
     result = reef("status")
     for part in ("http://127.0.0.1:8900/v1", "smollm2", "r2", "+8 demonstrations", "a restart is needed", "reef diff head r3"):
         assert part in result.out
+    lines = [line.split(maxsplit=1) for line in result.out.splitlines()]
+    assert ["Model", "smollm2"] in lines, "what an editor asks for stands by itself"
     assert "8,192 tokens · tool calls as hermes" in result.out
     assert "63 % of prompt tokens reused · 2.0 MB of 1.0 GB held · read again: evicted 2" in result.out
     assert json.loads(reef("status", "--json").out)["version"] == "0.1.0"
@@ -71,9 +73,12 @@ def test_bad_on_the_latest_reply_with_a_correction(reef, daemon: StandIn) -> Non
 
 def test_last_without_any_reply_says_so(reef, daemon: StandIn) -> None:
     daemon.answer("GET /reef/scenarios/default/sessions", {"sessions": []})
+    daemon.answer("GET /reef/status", {"scenarios": [{"name": "default", "records": 0}]})
     result = reef("good", "--last")
     assert result.code == 1
-    assert "has no reply yet" in result.err
+    assert "has no reply yet" in result.err and "Ask something first" in result.err and "-s" not in result.err
+    daemon.answer("GET /reef/status", {"scenarios": [{"name": "default", "records": 0}, {"name": "pi", "records": 3}]})
+    assert "There are replies in pi: add -s pi" in reef("bad", "--last").err
 
 
 def test_sessions_are_searched_and_cannot_steer_the_terminal(reef, daemon: StandIn) -> None:
@@ -179,6 +184,17 @@ def test_a_failed_run_is_code_1(reef, daemon: StandIn) -> None:
     result = reef("evolve")
     assert result.code == 1
     assert "failed: the recipe raised KeyError" in result.out
+
+
+def test_a_run_that_had_too_little_to_learn_from_says_what_counts(reef, daemon: StandIn) -> None:
+    path = "/reef/scenarios/default/runs"
+    daemon.answer(f"POST {path}", {"run_id": "run_1"})
+    daemon.answer(f"GET {path}/run_1/events", "")
+    sentence = "not enough new experience yet; sft waits for 8 usable exchanges"
+    daemon.answer(f"GET {path}/run_1", {"status": "done", "verdict": "nothing", "sentence": sentence})
+    result = reef("evolve")
+    assert result.code == 0 and f"nothing: {sentence}" in result.out
+    assert "reef good --last" in result.out and "--correction" in result.out and "reef.batch_size" in result.out
 
 
 def test_a_cancelled_run_says_it_once(reef, daemon: StandIn) -> None:

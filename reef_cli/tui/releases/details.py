@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.message import Message
 
 from reef_cli import output
+from reef_cli.release_page import asked_by
 from reef_cli.tui.releases.prose import chance, facts, level, line, outcomes, page, plural, signed, title
 from reef_cli.tui.releases.release import Evaluation, Release, State
 from reef_cli.tui.widgets.steady import Steady
@@ -156,7 +157,7 @@ def _origin(release: Release, known: JSONObject) -> list[Content]:
         *facts(
             [
                 ("base", " ".join(cut(output.text(base.get(name), ""), 60) for name in ("model", "quantisation")).strip()),
-                ("asked by", release.who),
+                ("asked by", asked_by(release.who)),
                 ("run", release.run_id),
                 ("compared with", cut(output.text(parents.get("compared_with"), ""), 20)),
                 ("promotes", cut(output.text(parents.get("promotes"), ""), 20)),
