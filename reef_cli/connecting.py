@@ -41,6 +41,8 @@ class Target:
     path: Callable[[Path], Path]  # from the user's home
     put: Callable[[str, Served], tuple[str, str]] | None
     hint: str
+    holds_token: bool = True
+    """Its settings take the token as plain text, and nothing that points to it."""
 
 
 def connect(target: Target, name: str, served: Served, user_home: Path, home: Home) -> Path:
@@ -61,9 +63,10 @@ def connect(target: Target, name: str, served: Served, user_home: Path, home: Ho
         raise DataError(f"{path} is left as it is. {error.message}", f"reef connect {name} --print shows what belongs there.") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     _kept(home, name).parent.mkdir(parents=True, exist_ok=True)
-    state = {"path": str(path), "before": before, "after": after, "put": put}
+    mode = stat.S_IMODE(path.stat().st_mode) if before is not None else 0o600
+    state = {"path": str(path), "before": before, "after": after, "put": put, "mode": mode}
     write_atomic(_kept(home, name), json.dumps(state), 0o600)
-    _write(path, after)
+    write_atomic(path, after, mode & 0o600 if target.holds_token else mode)
     return path
 
 
@@ -85,18 +88,14 @@ def restore(target: Target, name: str, home: Home) -> Path:
         if now != state["after"] and now.count(put) != 1:
             hint = f"Remove them by hand, then remove {kept}; it holds the settings as they were."
             raise Conflict(f"Reef's settings in {path} have been changed since.", hint)
-        _write(path, before if now == state["after"] else now.replace(put, ""))
+        mode = state.get("mode", 0o600) if target.holds_token else stat.S_IMODE(path.stat().st_mode)
+        write_atomic(path, before if now == state["after"] else now.replace(put, ""), mode)
     kept.unlink()
     return path
 
 
 def _kept(home: Home, name: str) -> Path:
     return home.root / "connected" / f"{name}.json"
-
-
-def _write(path: Path, text: str) -> None:
-    """With the rights that it had; a new one is its owner's alone, for it may hold the token."""
-    write_atomic(path, text, stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600)
 
 
 def _read(path: Path) -> str | None:
@@ -194,6 +193,7 @@ TARGETS = {
         lambda home: home / ".config" / "zed" / "settings.json",
         _zed,
         "Zed takes the key from the environment: start it with REEF_API_KEY set to the text of {token}, or type that into its settings.",
+        holds_token=False,
     ),
     "vscode": Target("VS Code", _code_folder, _vscode, "Choose the model in the chat's list of models (VS Code 1.122 or later)."),
     "continue": Target("Continue", lambda home: home / ".continue" / "config.yaml", _continue, "Choose Reef in Continue's list of models."),
@@ -203,5 +203,6 @@ TARGETS = {
         lambda home: home,
         None,
         "In cline's settings choose OpenAI Compatible and type these in; the key is the text of {token}.",
+        holds_token=False,
     ),
 }

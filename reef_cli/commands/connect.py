@@ -56,7 +56,10 @@ def connect(
         _tell(as_json, {"client": client.value, "path": where, "text": text, "hint": hint}, f"{where}\n\n{text}\n{hint}".lstrip())
         return
     path = connecting.connect(target, client.value, served, Path.home(), daemon.home)
-    _tell(as_json, {"client": client.value, "path": str(path), "hint": hint}, f"{target.title} is connected by {path}.\n  {hint}")
+    said = f"{target.title} is connected by {path}.\n  {hint}"
+    if target.holds_token:
+        said += "\n  The file holds the client token as text and is readable for you alone: keep it out of what you share or sync."
+    _tell(as_json, {"client": client.value, "path": str(path), "hint": hint}, said)
 
 
 def _served(client: Client, name: str) -> Served:

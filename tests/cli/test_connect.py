@@ -78,6 +78,16 @@ def test_zed_gets_the_model_where_it_looks(tmp_path: Path) -> None:
     assert "secret" not in path.read_text()
 
 
+@pytest.mark.parametrize(("name", "text"), [("vscode", "[]"), ("continue", CONTINUE), ("aider", "dark-mode: true\n")])
+def test_a_file_that_holds_the_token_is_its_owners_alone_until_it_holds_it_no_more(name: str, text: str, tmp_path: Path) -> None:
+    path, home = place(tmp_path, name, text), Home(tmp_path / "reef")
+    path.chmod(0o644)
+    connecting.connect(TARGETS[name], name, SERVED, tmp_path, home)
+    assert "secret" in path.read_text() and path.stat().st_mode & 0o777 == 0o600
+    connecting.restore(TARGETS[name], name, home)
+    assert path.read_text() == text and path.stat().st_mode & 0o777 == 0o644
+
+
 def test_what_was_changed_since_stays_changed(tmp_path: Path) -> None:
     path, home = place(tmp_path, "zed", ZED), Home(tmp_path / "reef")
     connecting.connect(TARGETS["zed"], "zed", SERVED, tmp_path, home)
