@@ -25,6 +25,7 @@ from daemon.errors import BadRequest, ConfigError, DataError, ReefError, Unsuppo
 from daemon.evolution.budget import Budget
 from daemon.evolution.candidate import Candidate
 from daemon.evolution.checkers import judge
+from daemon.evolution.consent import unconfirmed
 from daemon.evolution.context import RunContext
 from daemon.evolution.discovery import find_recipe, validate_settings
 from daemon.evolution.evaluate import Evaluation, Evaluator, Sides
@@ -79,8 +80,9 @@ class RunProcess:
         stream = kind.open(Home(job.home).database, job.scenario)
         batch = _plugin(recipe, "select", Batch, lambda: recipe.select(stream))
         if batch is None:
-            known = isinstance(recipe.settings, RecipeSettings)  # a recipe may have settings of its own, without this one
-            wanted = f"; {recipe.name} waits for {recipe.settings.batch_size} usable exchanges" if known else ""
+            settings, wanted = recipe.settings, ""
+            if isinstance(settings, RecipeSettings):  # a recipe may have settings of its own, without this one
+                wanted = f"; {recipe.name} waits for {settings.batch_size} usable exchanges"
             return Outcome(verdict="nothing", sentence=f"not enough {'' if job.reread else 'new '}experience yet{wanted}", recipe=facts)
         progress.emit("selected", turns=len(batch.turns), new=batch.new, skipped=dict(batch.skipped), records=list(batch.records))
         with _client(job.base_url, (job.folder / TOKEN_FILE).read_text(encoding="utf-8").strip()) as http:
@@ -156,7 +158,7 @@ class RunProcess:
 
     def _evaluate(self, recipe: Recipe | None, proposal: Proposal, context: RunContext) -> Evaluation:
         job = self._job
-        suspicious = quarantine(job.release.tree, proposal.tree)
+        suspicious = quarantine(unconfirmed(job.release.tree, proposal.tree, job.personal, job.confirmed))  # before anything is run with it
         if suspicious is not None:
             self._progress.emit("decision", **suspicious.to_json())
             return Evaluation(suspicious)
