@@ -7,7 +7,6 @@ place is named. The guard reads them as it reads everybody's: what it finds is a
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -20,7 +19,8 @@ from daemon.errors import BadRequest, Conflict
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.wires.fields import text, texts
-from daemon.harness.guard import Finding, inspect
+from daemon.harness.finding import Finding, finding_id, finding_view
+from daemon.harness.guard import inspect
 from daemon.harness.validate import check_harness
 from daemon.harness_tree import HarnessTree
 from daemon.records import JSON, JSONObject
@@ -88,16 +88,6 @@ class HarnessEditRoutes:
             raise Conflict(f"{head.id} and the changes by hand touch the same places:{shown}", hint)
         check_harness(tree)
         return _Merged(head, tree, tuple(inspect(head.tree, tree)))
-
-
-def finding_id(finding: Finding) -> str:
-    """The same for the same text at the same place."""
-    whole = "\0".join((finding.path, str(finding.line), finding.span, finding.reason))
-    return hashlib.sha256(whole.encode()).hexdigest()[:16]
-
-
-def finding_view(finding: Finding) -> JSONObject:
-    return {"id": finding_id(finding), "path": finding.path, "line": finding.line, "span": finding.span, "reason": finding.reason}
 
 
 def _files(body: JSONObject) -> dict[str, str]:

@@ -9,16 +9,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.api.common import require_owner, scenario_in_path
+from daemon.api.release_views import plain
 from daemon.api.runs import run_view
 from daemon.api.views import release_view
+from daemon.evolution.consent import Unconfirmed
 from daemon.gateway.body import read_json
-from daemon.gateway.errors import json_response
-from daemon.gateway.wires.fields import required_text, text
+from daemon.gateway.errors import error_object, json_response, shape_of
+from daemon.gateway.wires.fields import required_text, text, texts
+from daemon.harness.finding import finding_view
+from daemon.observing.request_facts import note_error
 from daemon.records import JSON, JSONObject
 from daemon.services import Services
 from daemon.versions.operations import aged
 from daemon.versions.pins import pinned
 from daemon.versions.release import Release
+
+_MOST_CONFIRMED = 10_000
 
 
 class ReleaseMoveRoutes:
@@ -37,14 +43,21 @@ class ReleaseMoveRoutes:
         ]
 
     async def promote(self, request: Request) -> Response:
-        """200: it serves. 202: something else serves than what it was evaluated against, and a run evaluates it on that."""
+        """200: it serves. 202: something else serves than what it was evaluated against, and a run evaluates it on that.
+
+        409 with `findings` and `files`: the guard found what a person must say yes to, by the ids in `confirmed`.
+        """
         who = require_owner(request, "Promoting a release")
         scenario, body = scenario_in_path(request, self._services), await read_json(request)
         target, seen = required_text(body, "release_id", limit=20), text(body, "expected_head")
+        confirmed = frozenset(texts(body, "confirmed", most=_MOST_CONFIRMED))
         replay = await asyncio.to_thread(aged, self._services.repository, scenario, target, expected_head=seen)
-        if replay is None:
-            return self._moved(scenario, await self._services.publisher.promote(scenario, target, seen, who))
-        run = await self._services.runner.evaluate_again(replay, who)
+        try:
+            if replay is None:
+                return self._moved(scenario, await self._services.publisher.promote(scenario, target, seen, who, confirmed))
+            run = await self._services.runner.evaluate_again(replay, who, confirmed)
+        except Unconfirmed as error:
+            return _ask(error, request.url.path)
         told: JSONObject = {"release_id": target, "compared_with": replay.compared.id, "head": replay.head.id, "sentence": replay.sentence}
         return json_response({**told, "run": run_view(run)}, 202)
 
@@ -84,3 +97,10 @@ class ReleaseMoveRoutes:
     def _moved(self, scenario: str, release: Release) -> Response:
         head = self._services.serving.head(scenario)
         return json_response(release_view(release, head.release_id if head is not None else None))
+
+
+def _ask(error: Unconfirmed, path: str) -> Response:
+    note_error(error)
+    findings: list[JSON] = [finding_view(one) for one in error.findings]
+    told: JSONObject = {"release_id": error.candidate, "head": error.head, "findings": findings, "files": plain(list(error.files))}
+    return json_response({**error_object(error, shape_of(path)), **told}, error.status)

@@ -80,12 +80,12 @@ def diff_view(found: ReleaseDiff, compared: TasksCompared, *, replies: bool) -> 
     parts = change_parts(found.change)
     tasks: JSONObject = {split: [_task_view(pair, replies) for pair in pairs] for split, pairs in (compared.tasks or {}).items()}
     return {
-        **{field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found)},
+        **{field.name: plain(getattr(found, field.name)) for field in dataclasses.fields(found)},
         "line": line_of(parts),
         "parts": parts_view(parts),
         "tasks_compared": compared.played.value if compared.played is not None else None,
         "tasks": tasks,
-        "tally": _plain(compared.tally()),
+        "tally": plain(compared.tally()),
     }
 
 
@@ -124,7 +124,7 @@ def _event_view(event: Event, sessions: Sequence[Source]) -> JSONObject:
 
 def _task_view(pair: TaskPair, replies: bool) -> JSONObject:
     shown = (field.name for field in dataclasses.fields(pair) if replies or field.name not in _REPLIES)
-    return {name: _plain(getattr(pair, name)) for name in shown}
+    return {name: plain(getattr(pair, name)) for name in shown}
 
 
 def _run_view(run: Run) -> JSONObject:
@@ -139,17 +139,17 @@ def _run_view(run: Run) -> JSONObject:
     }
 
 
-def _plain(value: object) -> JSON:
+def plain(value: object) -> JSON:
     """Nested dataclasses and models of a comparison as JSON."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, BaseModel):
         dumped: JSONObject = value.model_dump(mode="json")
         return dumped
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     return value if isinstance(value, str | int | float | bool) else None

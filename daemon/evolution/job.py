@@ -69,6 +69,8 @@ class Replayed(_Strict):
     recipe: RecipeFacts | None = None
     seed: int | None = None
     who: str = ""
+    confirmed: frozenset[str] = frozenset()
+    """Ids of what the guard finds in the two together and the person who asked said yes to."""
 
 
 class RunJob(_Strict):
@@ -100,6 +102,12 @@ class RunJob(_Strict):
     """A person asked for this run: consumed experience counts as new, so that another recipe can learn from it too."""
     replays: Replayed | None = None
     """What is evaluated instead of a recipe's proposal."""
+    personal: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Lines of what serves that a person wrote, by path."""
+
+    @property
+    def confirmed(self) -> frozenset[str]:
+        return self.replays.confirmed if self.replays is not None else frozenset()
 
     @property
     def can(self) -> Capability:

@@ -33,6 +33,7 @@ def run_job(
     dry_run: bool,
     seed: int | None,
     reread: bool,
+    personal: Mapping[str, tuple[str, ...]],
     replays: Replayed | None = None,
 ) -> RunJob:
     """What a run is told. The evaluation of what serves stays here: replies to held-out tasks would tell a proposer what they ask."""
@@ -59,4 +60,5 @@ def run_job(
         dry_run=dry_run,
         reread=reread,
         replays=replays,
+        personal=dict(personal),
     )

@@ -6,15 +6,34 @@ from dataclasses import replace
 
 from daemon.engine.base import LoRA
 from daemon.errors import DataError
+from daemon.evolution.consent import unconfirmed
 from daemon.evolution.job import Outcome, RunJob
+from daemon.evolution.proposal import quarantine
 from daemon.evolution.publish import engine_settings
 from daemon.files import sha256_file
+from daemon.harness.validate import check_harness
 from daemon.harness_tree import HarnessTree
 from daemon.lora_files import check_lora_folder
 from daemon.records import JSONObject
 from daemon.serving.releases import base_facts
 from daemon.versions.manifest import Operation
 from daemon.versions.release import LORA_GGUF, Draft
+
+
+def checked(job: RunJob, outcome: Outcome) -> Outcome:
+    """The outcome as it may be acted on: the run process ran a recipe's code, so what it says of its own candidate is not relied on.
+
+    Raises:
+        DataError: the harness is none that an agent could read.
+    """
+    if outcome.verdict == "nothing":
+        return outcome
+    tree = HarnessTree(outcome.harness)
+    check_harness(tree)
+    if outcome.verdict != "promoted":
+        return outcome
+    quarantined = quarantine(unconfirmed(job.release.tree, tree, job.personal, job.confirmed))
+    return outcome if quarantined is None else outcome.model_copy(update={"verdict": "held", "sentence": quarantined.sentence})
 
 
 def draft_of(job: RunJob, outcome: Outcome, evaluated: LoRA | None) -> Draft:

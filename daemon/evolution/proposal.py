@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from daemon.evolution.evaluate import prompt_mark
 from daemon.evolution.gate import Decision, Verdict
 from daemon.evolution.job import Replayed
 from daemon.files import sha256_file
-from daemon.harness.guard import inspect
+from daemon.harness.finding import Finding
 from daemon.harness.hints import read_hints, with_hints
 from daemon.harness.mutations import apply
 from daemon.harness.validate import check_harness
@@ -74,9 +75,8 @@ def realise_again(release: Release, replayed: Replayed, model: ModelInfo) -> Pro
     return Proposal(tree, hints, replayed.lora_folder, lora_id, replayed.examples | new, changed)
 
 
-def quarantine(before: HarnessTree, after: HarnessTree) -> Decision | None:
-    """The decision to keep a harness change for a person, before anything is run with it; None: it may be tried."""
-    findings = inspect(before, after)
+def quarantine(findings: Sequence[Finding]) -> Decision | None:
+    """The decision to keep what the guard found for a person; None: there is nothing."""
     if findings:
         first = findings[0]
         more = f" and {len(findings) - 1} more" if len(findings) > 1 else ""

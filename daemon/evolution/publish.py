@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Literal
 
 from daemon.engine.base import Engine, Finished, GenerateRequest, ModelInfo, Priority
 from daemon.errors import Conflict, EngineError, ReefError
+from daemon.evolution.consent import require_yes
 from daemon.experience.operations import OperationLog, ReleaseFacts
 from daemon.failpoints import failpoint
 from daemon.records import JSON, Sampling
@@ -94,12 +95,27 @@ class Publisher:
         """Revert the last operation; an undo can itself be undone."""
         return await self._move(scenario, lambda: operations.undo(self._repository, scenario, who=who, expected_head=expected_head))
 
-    async def promote(self, scenario: str, release_id: str, expected_head: str | None, who: str) -> Release:
-        """Publish a held candidate, if what it was evaluated against still serves."""
+    async def promote(
+        self, scenario: str, release_id: str, expected_head: str | None, who: str, confirmed: Collection[str] = frozenset()
+    ) -> Release:
+        """Publish a held candidate, if what it was evaluated against still serves.
+
+        Args:
+            confirmed: ids of what the guard finds in it and a person said yes to.
+
+        Raises:
+            Unconfirmed: there is more that the guard finds. As `rollback` otherwise.
+        """
         repository = self._repository
-        return await self._move(
-            scenario, lambda: operations.promote(repository, scenario, release_id, who=who, expected_head=expected_head)
-        )
+
+        def plan() -> Draft:
+            draft = operations.promote(repository, scenario, release_id, who=who, expected_head=expected_head)
+            head = repository.head(scenario)
+            if head is not None:
+                require_yes(repository, head, draft.restores or release_id, draft.harness, confirmed)
+            return draft
+
+        return await self._move(scenario, plan)
 
     async def pin(self, scenario: str, name: str, who: str) -> tuple[str, bool]:
         """Keep a release, weights included, whatever is collected: its id, and whether it was not pinned. Raises `NotFound`, `Conflict`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ def check_fits(replay: Replay) -> None:
         ) from error
 
 
-def replayed(replay: Replay, repository: Repository, folder: Path, who: str) -> Replayed:
+def replayed(replay: Replay, repository: Repository, folder: Path, who: str, confirmed: Collection[str]) -> Replayed:
     """The candidate on the head, its LoRA checked out below `folder`. Raises DataError where the LoRA is damaged."""
     candidate = replay.candidate
     lora_folder = repository.checkout_lora_folder(candidate, folder / REPLAYED_LORA) if replay.new_lora is not None else None
@@ -47,6 +48,7 @@ def replayed(replay: Replay, repository: Repository, folder: Path, who: str) -> 
         recipe=manifest.recipe,
         seed=manifest.seed,
         who=who,
+        confirmed=frozenset(confirmed),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +17,11 @@ from daemon.config import Config
 from daemon.engine.base import Engine, LoRA
 from daemon.errors import Conflict, NotFound, ReefError
 from daemon.evolution import run_folder
+from daemon.evolution.consent import require_yes
 from daemon.evolution.discovery import known_recipes
 from daemon.evolution.job import OUTCOME_FILE, Outcome, RunJob, read_outcome
 from daemon.evolution.job_building import run_job
-from daemon.evolution.outcome import draft_of
+from daemon.evolution.outcome import checked, draft_of
 from daemon.evolution.publish import Publisher
 from daemon.evolution.replaying import PROMOTE, check_fits, replayed
 from daemon.evolution.supervision import Supervision
@@ -29,6 +30,7 @@ from daemon.paths import Home
 from daemon.records import JSON, JSONObject, new_id
 from daemon.serving.serving import Serving
 from daemon.tokens import Tokens
+from daemon.versions.personal import personal_lines
 from daemon.versions.release import Release
 from daemon.versions.replay import Replay
 from daemon.versions.repository import Repository
@@ -131,13 +133,17 @@ class Runner:
         """
         return await self._start(lambda: self._prepare(scenario, recipe, settings, trigger, dry_run, seed))
 
-    async def evaluate_again(self, replay: Replay, who: str) -> Run:
+    async def evaluate_again(self, replay: Replay, who: str, confirmed: Collection[str] = frozenset()) -> Run:
         """Start a run that evaluates an aged candidate on what serves now and, by the gate's decision, publishes, holds or rejects it.
+
+        Args:
+            confirmed: ids of what the guard finds in the two together and a person said yes to.
 
         Raises:
             Conflict: a run is under way, something else serves by now, or the harness of the two together is none.
+            Unconfirmed: there is more that the guard finds.
         """
-        return await self._start(lambda: self._prepare_again(replay, who))
+        return await self._start(lambda: self._prepare_again(replay, who, confirmed))
 
     async def _start(self, prepare: Callable[[], Awaitable[tuple[Run, RunJob, Config]]]) -> Run:
         if self._active is not None or self._starting:
@@ -181,6 +187,7 @@ class Runner:
             lora_folder=lora_folder,
             engine=self._engine,
             config=config,
+            personal=await asyncio.to_thread(personal_lines, self._repository, scenario),
             dry_run=dry_run,
             seed=seed,
             reread=trigger != SCHEDULED,
@@ -189,13 +196,14 @@ class Runner:
         run = await asyncio.wrap_future(self._runs.create(scenario, chosen, trigger=trigger, config=facts, run_id=run_id))
         return run, job, config
 
-    async def _prepare_again(self, replay: Replay, who: str) -> tuple[Run, RunJob, Config]:
+    async def _prepare_again(self, replay: Replay, who: str, confirmed: Collection[str]) -> tuple[Run, RunJob, Config]:
         head, candidate = replay.head, replay.candidate
         scenario, recipe = head.manifest.scenario, candidate.manifest.recipe
         serving = self._serving.head(scenario)
         if serving is None or serving.release_id != head.id:
             raise Conflict(f"{head.id} does not serve any more.", f"Ask again: reef promote {candidate.id}")
         await asyncio.to_thread(check_fits, replay)
+        await asyncio.to_thread(require_yes, self._repository, head, candidate.id, replay.tree, confirmed)
         config, run_id = self._config.for_scenario(scenario), new_id("run")
         folder = self._home.runs / run_id
         lora_folder = await asyncio.to_thread(run_folder.make, folder, head, self._repository)
@@ -211,10 +219,11 @@ class Runner:
             lora_folder=lora_folder,
             engine=self._engine,
             config=config,
+            personal=await asyncio.to_thread(personal_lines, self._repository, scenario),
             dry_run=False,
             seed=candidate.manifest.seed,
             reread=True,
-            replays=await asyncio.to_thread(replayed, replay, self._repository, folder, who),
+            replays=await asyncio.to_thread(replayed, replay, self._repository, folder, who, confirmed),
         )
         facts: JSONObject = {
             "kind": PROMOTE,
@@ -278,7 +287,8 @@ class Runner:
             token = self._tokens.issue(run.id, run.scenario)
             await asyncio.to_thread(run_folder.lay_down, job, token)
             if await _unless(ending, supervision.run()):
-                outcome = await asyncio.to_thread(read_outcome, job.folder / OUTCOME_FILE)
+                said = await asyncio.to_thread(read_outcome, job.folder / OUTCOME_FILE)
+                outcome = await asyncio.to_thread(checked, job, said)
                 release = await self._settle(run, job, outcome, supervision.lora)
                 status, verdict, sentence = RunStatus.DONE, outcome.verdict, outcome.sentence
                 release_id = release.id if release is not None else None

@@ -7,26 +7,15 @@ user; it is no proof of harmlessness, and wording alone can pass it. What it fin
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 
-from daemon.harness_tree import HarnessTree
-from daemon.records import JSON
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """`line` counts from 1; `span` is the offending text, cut to 200 characters, invisible ones escaped."""
-
-    path: str
-    line: int
-    span: str
-    reason: str
-
+from daemon.harness.finding import Finding, is_invisible
+from daemon.harness.programs import RUNS, is_program, started
+from daemon.harness.settings_guard import inspect_settings, line_of, read, texts
+from daemon.harness_tree import SERVING_HINTS_PATH, HarnessTree
 
 _CREDENTIALS = (
     r"\.ssh/|id_(?:rsa|ed25519|ecdsa)\b|\.aws/|\.netrc\b|\.npmrc\b|\.pypirc\b|\.git-credentials\b|\.kube/config|\.docker/config|\.gnupg\b"
@@ -63,69 +52,100 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-_PERMISSION_KEYS = re.compile(r"permission|allow|approv|trust|sandbox|hook|dangerous|bypass", re.IGNORECASE)
-_EXECUTABLE = re.compile(r"^(?:extensions|hooks|plugins)/|(?:^|/)scripts/|\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|rb|pl|ps1|exe)$")
 _UNUSUAL = re.compile(r"[^\x20-\x7e\n\t\r]")
 _EMOJI_MODIFIERS = "\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
-_ALLOWED_CONTROLS = "\n\t\r"
-_SPAN_CHARACTERS = 200
 _MAX_FINDINGS = 200  # a file
+_MAX_ALL = 2000
+GONE = "an executable is taken away"
+PERSONAL = "takes away what a person wrote"
 
 
-def inspect(before: HarnessTree, after: HarnessTree) -> list[Finding]:
-    """What a person must look at in `after` that `before` did not have; empty: the gate may decide."""
+def inspect(before: HarnessTree, after: HarnessTree, personal: Mapping[str, Collection[str]] | None = None) -> list[Finding]:
+    """What a person must look at in `after` that `before` did not have; empty: the gate may decide.
+
+    Args:
+        personal: lines that a person wrote, by path: that they go is told too.
+    """
+    found = list(_inspect(before, after, personal or {}))
+    if len(found) <= _MAX_ALL:
+        return found
+    rest = "\n".join(f"{one.path}:{one.line}: {one.reason} {one.sha256}" for one in found[_MAX_ALL:])
+    last = found[_MAX_ALL]
+    executable = any(one.executable for one in found[_MAX_ALL:])
+    return [*found[:_MAX_ALL], Finding.of(last.path, last.line, rest, f"{len(found) - _MAX_ALL} more findings", executable=executable)]
+
+
+def _inspect(before: HarnessTree, after: HarnessTree, personal: Mapping[str, Collection[str]]) -> Iterator[Finding]:
     changed = {path: text for path, text in sorted(after.files.items()) if before.files.get(path) != text}
     found = [finding for path, text in changed.items() for finding in _scan(path, text)]
     if found:
-        known = {(finding.reason, finding.span) for path, text in before.files.items() for finding in _scan(path, text)}
-        found = [finding for finding in found if (finding.reason, finding.span) not in known]
-    executable = "executable: it never activates without a person's yes"
-    found += [Finding(path, 1, _shown(text), executable) for path, text in changed.items() if _EXECUTABLE.search(path)]
-    return found
+        known = {(one.reason, one.sha256) for path, text in before.files.items() for one in _scan(path, text)}
+        yield from (one for one in found if (one.reason, one.sha256) not in known)
+    for path, text in changed.items():
+        if is_program(path, text):
+            yield Finding.of(path, 1, text, RUNS, executable=True)
+        own = {(one.reason, one.sha256) for one in started(path, before.files.get(path, ""))}  # elsewhere nobody said yes to it
+        yield from _bounded(path, text, (one for one in started(path, text) if (one.reason, one.sha256) not in own))
+    for path in sorted({*before.files, *after.files}):
+        old, new = before.files.get(path), after.files.get(path)
+        if old == new:
+            continue
+        if path.endswith(".json") and path != SERVING_HINTS_PATH:
+            yield from _bounded(path, new or "", inspect_settings(path, old, new))
+        if old is not None and new is None and is_program(path, old):
+            yield Finding.of(path, 1, old, GONE)
+    yield from _taken(before, after, personal)
 
 
-def _scan(path: str, text: str) -> Iterator[Finding]:
+def _taken(before: HarnessTree, after: HarnessTree, personal: Mapping[str, Collection[str]]) -> Iterator[Finding]:
+    """A line that a person wrote and that no file says any more."""
+    left = {line.strip() for text in after.files.values() for line in text.split("\n")} if personal else set()
+    for path, lines in sorted(personal.items()):
+        gone = {line.strip() for line in lines} - left
+        for number, line in enumerate(before.files.get(path, "").split("\n"), start=1):
+            if line.strip() in gone:
+                gone.discard(line.strip())
+                yield Finding.of(path, number, line.strip(), PERSONAL)
+
+
+def _bounded(path: str, text: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Each once, and at most so many of a file that a person can look at them."""
     seen: set[tuple[str, str]] = set()
-    for finding in _scan_all(path, text):
-        key = (finding.reason, finding.span)
+    for finding in findings:
+        key = (finding.reason, finding.sha256)
         if key in seen:
             continue
         if len(seen) == _MAX_FINDINGS:
-            yield Finding(
-                path, 1, f"sha256 {hashlib.sha256(text.encode(errors='replace')).hexdigest()}", f"more than {_MAX_FINDINGS} findings"
-            )
+            digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
+            executable = finding.executable or any(one.executable for one in findings)
+            yield Finding.of(path, 1, f"sha256 {digest}", f"more than {_MAX_FINDINGS} findings", executable=executable)
             return
         seen.add(key)
         yield finding
 
 
+def _scan(path: str, text: str) -> Iterator[Finding]:
+    return _bounded(path, text, _scan_all(path, text))
+
+
 def _scan_all(path: str, text: str) -> Iterator[Finding]:
     yield from _scan_text(path, text, None)
-    if not path.endswith(".json"):
-        return
-    try:
-        value: JSON = json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    for name, leaf in _leaves(value, ""):
-        # the string as an agent reads it: an escape such as \u202e hides nothing here
-        line = _line_of(text, name.rsplit(".", 1)[-1])
-        if isinstance(leaf, str):
-            yield from _scan_text(path, leaf, line)
-        if path != "serving.json" and _PERMISSION_KEYS.search(name):
-            yield Finding(path, line, _shown(f"{name}: {json.dumps(leaf)}"), "widened permissions")
+    if path.endswith(".json"):
+        for name, one in texts(read(text)):
+            # the string as an agent reads it: an escape such as \u202e hides nothing here
+            yield from _scan_text(path, one, line_of(text, name))
 
 
 def _scan_text(path: str, text: str, line: int | None) -> Iterator[Finding]:
     """`line` None: count it."""
     ends = [index for index, character in enumerate(text) if character == "\n"]
     for reason, start, span in _matches(text):
-        yield Finding(path, line or bisect_left(ends, start) + 1, _shown(span), reason)
+        yield Finding.of(path, line or bisect_left(ends, start) + 1, span, reason)
     for match in _UNUSUAL.finditer(text):
         index = match.start()
-        if _is_invisible(match[0]) and not _joins_emoji(text, index):
+        if is_invisible(match[0]) and not _joins_emoji(text, index):
             around = text[max(0, index - 20) : index + 20].replace("\n", " ")
-            yield Finding(path, line or bisect_left(ends, index) + 1, _shown(around), "an invisible or bidirectional character")
+            yield Finding.of(path, line or bisect_left(ends, index) + 1, around, "an invisible or bidirectional character")
 
 
 def _matches(text: str) -> Iterator[tuple[str, int, str]]:
@@ -133,22 +153,11 @@ def _matches(text: str) -> Iterator[tuple[str, int, str]]:
     for reason, pattern in _PATTERNS:
         for match in pattern.finditer(text):
             yield reason, match.start(), match[0]
-    folded = text if text.isascii() else unicodedata.normalize("NFKC", "".join(one for one in text if not _is_invisible(one)))
+    folded = text if text.isascii() else unicodedata.normalize("NFKC", "".join(one for one in text if not is_invisible(one)))
     if folded != text:
         for reason, pattern in _PATTERNS:
             for match in pattern.finditer(folded):
                 yield reason, 0, match[0]
-
-
-def _is_invisible(character: str) -> bool:
-    if character in _ALLOWED_CONTROLS:
-        return False
-    code = ord(character)
-    return (
-        unicodedata.category(character) in ("Cf", "Cc", "Co", "Zl", "Zp")
-        or code in (0x115F, 0x1160, 0x3164, 0xFFA0, 0x2800)
-        or 0xE0100 <= code <= 0xE01EF  # variation selectors beyond those of emoji carry hidden bytes
-    )
 
 
 def _joins_emoji(text: str, index: int) -> bool:
@@ -158,25 +167,3 @@ def _joins_emoji(text: str, index: int) -> bool:
     before = text[max(0, index - 4) : index].rstrip(_EMOJI_MODIFIERS)[-1:]
     after = text[index + 1 : index + 2]
     return bool(before and after) and unicodedata.category(before) == unicodedata.category(after) == "So"
-
-
-def _leaves(value: JSON, name: str) -> Iterator[tuple[str, bool | int | float | str | None]]:
-    if isinstance(value, dict):
-        for key, one in value.items():
-            yield name, key
-            yield from _leaves(one, f"{name}.{key}".lstrip("."))
-    elif isinstance(value, list):
-        for one in value:
-            yield from _leaves(one, name)
-    else:
-        yield name, value
-
-
-def _line_of(text: str, key: str) -> int:
-    place = text.find(f'"{key}"') if key else -1
-    return text.count("\n", 0, place) + 1 if place >= 0 else 1
-
-
-def _shown(span: str) -> str:
-    cut = span.strip()[:_SPAN_CHARACTERS]
-    return "".join(f"\\u{{{ord(one):x}}}" if _is_invisible(one) else one for one in cut)
