@@ -21,6 +21,7 @@ from daemon.engine.factory import make_engine
 from daemon.evolution.schedule import Scheduler
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.security import Names
+from daemon.harness.noticing import watch_agents
 from daemon.harness.served import tell_agents
 from daemon.instance import Instance
 from daemon.listener import Server, bind, make_server, raise_file_limit
@@ -73,6 +74,7 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                 tasks = [
                     background("Unloading LoRAs that nobody uses", sweep_forever(services.serving), services),
                     background("Watching the configuration", watch(source, services, names), services),
+                    background("Watching the installed agents", watch_agents(services.agents, services.stopping), services),
                     background("Checking the recipes", check_recipes_forever(services), services),
                     background("Removing old sessions", keep_forever(services), services),
                     background("Starting runs by itself", scheduler.run_forever(), services),

@@ -14,6 +14,7 @@ from daemon.experience.operations import OperationLog
 from daemon.experience.reader import Reader
 from daemon.experience.runs import RunStore
 from daemon.experience.store import Store
+from daemon.harness.noticing import InstalledAgents
 from daemon.observing.measures import RequestMeasures
 from daemon.observing.rates import Rates
 from daemon.paths import Home
@@ -47,6 +48,7 @@ class Services:
     runs: RunStore
     publisher: Publisher
     runner: Runner
+    agents: InstalledAgents
     measures: RequestMeasures = field(default_factory=RequestMeasures)  # what is asked of the daemon
     rates: Rates = field(default_factory=Rates)  # how fast tokens come, while somebody looks on
     warnings: list[str] = field(default_factory=list)  # what the owner should know: a restart is needed, a file is refused

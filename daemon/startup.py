@@ -19,6 +19,7 @@ from daemon.experience.operations import OperationLog
 from daemon.experience.reader import Reader
 from daemon.experience.runs import RunStore
 from daemon.experience.store import Store
+from daemon.harness.noticing import InstalledAgents
 from daemon.paths import Home
 from daemon.recovery import recover
 from daemon.redaction.settings import redaction_of
@@ -73,6 +74,7 @@ async def services_for(home: Home, loaded: LoadedConfig, engine: Engine, base_ur
             runs=runs,
             publisher=publisher,
             runner=runner,
+            agents=InstalledAgents(home.agents),
         )
         if store.unreadable_bytes:
             services.warnings.append(f"{store.unreadable_bytes} bytes of the experience journal could not be read: reef fsck says more.")

@@ -68,7 +68,7 @@ def facts(services: Services) -> Iterator[tuple[tuple[str, str], Hashable]]:
         written = services.log.written[name]
         yield ("head", name), (head.release_id, written)
         yield ("records", name), (activity.stored[name], written)  # forgetting is an operation too
-    loaded = (stats.state, stats.detail, services.engine.model.id, id(services.loaded), len(services.warnings))
+    loaded = (stats.state, stats.detail, services.engine.model.id, id(services.loaded), len(services.warnings), services.agents.changes)
     yield ("head", ""), loaded
     run = services.runner.active
     yield ("runs", ""), (run.id if run is not None else "", services.runs.written)

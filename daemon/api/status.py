@@ -32,8 +32,11 @@ class StatusRoutes:
 
     async def status(self, request: Request) -> Response:
         services = self._services
-        scenarios, disk, retention = await asyncio.gather(
-            asyncio.to_thread(self._scenarios), asyncio.to_thread(_disk, services.home), asyncio.to_thread(self._retention)
+        scenarios, disk, retention, agents = await asyncio.gather(
+            asyncio.to_thread(self._scenarios),
+            asyncio.to_thread(_disk, services.home),
+            asyncio.to_thread(self._retention),
+            asyncio.to_thread(self._agents),
         )
         learn = services.config.learn
         return json_response(
@@ -48,6 +51,7 @@ class StatusRoutes:
                 "in_flight": services.serving.activity.in_flight,
                 "learn": {"mode": learn.mode, "idle_s": learn.idle_s, "recipe": services.config.reef.recipe},
                 "scenarios": scenarios,
+                "agents": agents,
                 "disk": disk,
                 "retention": retention,
                 "warnings": [
@@ -68,6 +72,19 @@ class StatusRoutes:
             "removed_records": removed.records,
             "removed_at": removed.at,
         }
+
+    def _agents(self) -> list[JSON]:
+        """The installed agents; reads files, so call it in a thread."""
+        model, url = self._services.engine.model.id, self._services.base_url
+        found: list[JSON] = []
+        for agent in self._services.agents.look():
+            changed: list[JSON] = [*agent.changed]
+            told = agent.binding
+            notes: list[JSON] = [agent.sentence] if agent.sentence else []
+            if told is not None and (told.model_id != model or told.base_url != url):
+                notes.append(f"{agent.name}: set up for {told.model_id} at {told.base_url}; renew it: reef update {agent.name}")
+            found.append({"name": agent.name, "version": agent.version, "release_id": agent.release_id, "changed": changed, "notes": notes})
+        return found
 
     def _scenarios(self) -> list[JSON]:
         """One entry a scenario; reads the database and the repository, so call it in a thread."""

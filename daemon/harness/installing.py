@@ -27,8 +27,10 @@ from daemon.harness.installed import MANIFEST, TREE, Manifest, read_manifest
 from daemon.harness_tree import MAX_FILE_BYTES, MAX_FILES, check_path
 
 AGENT: Final = "agent"
-_STAGING, _JOURNAL = "staging", "journal.json"
-_LEFT_ALONE = frozenset({"node_modules", ".git", "__pycache__"})
+JOURNAL: Final = "journal.json"
+"""There while an installation is under way, or was interrupted."""
+_STAGING = "staging"
+LEFT_ALONE = frozenset({"node_modules", ".git", "__pycache__"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class Place:
             failpoint("install.staged")
             steps = {path: [index, content.sha256] for index, (path, content) in enumerate(files.items())}
             journal = {"put": steps, "remove": gone, "manifest": complete.model_dump_json(indent=1)}
-            write_atomic(self.home / _JOURNAL, json.dumps(journal), mode=0o600)
+            write_atomic(self.home / JOURNAL, json.dumps(journal), mode=0o600)
             failpoint("install.journal-written")
             self.recover()
         except OSError as error:
@@ -128,7 +130,7 @@ class Place:
 
     def recover(self) -> None:
         """Finish what an interrupted installation had decided, or throw away what it had not."""
-        journal = self.home / _JOURNAL
+        journal = self.home / JOURNAL
         if journal.exists():
             try:
                 plan = json.loads(journal.read_text(encoding="utf-8"))
@@ -256,7 +258,7 @@ def _walk(root: Path, reads: Collection[str]) -> Iterator[str]:
         if (root / name.rstrip("/")).is_symlink():
             raise DataError(f"{root / name.rstrip('/')} is a link.", _NO_LINKS)
         for folder, folders, files in os.walk(root / name):
-            folders[:] = sorted(one for one in folders if one not in _LEFT_ALONE)
+            folders[:] = sorted(one for one in folders if one not in LEFT_ALONE)
             for one in folders:
                 if Path(folder, one).is_symlink():
                     raise DataError(f"{Path(folder, one)} is a link.", _NO_LINKS)

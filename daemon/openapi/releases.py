@@ -258,6 +258,7 @@ _STATE = (
                     "engine": obj({"kind": TEXT, "state": TEXT, "model": TEXT, "context_tokens": INTEGER}),
                     "in_flight": INTEGER,
                     "scenarios": array(OBJECT),
+                    "agents": array(obj({"name": TEXT, "version": TEXT, "release_id": TEXT, "changed": array(TEXT), "notes": array(TEXT)})),
                     "disk": OBJECT,
                     "warnings": array(TEXT),
                 }

@@ -53,35 +53,9 @@ def status(as_json: AsJSON = False) -> None:
     for item in output.rows(answer, "scenarios"):
         for note in _notes(item):
             print(note)
-    for note in _agents(client, output.text(engine.get("model"))):
-        print(note)
-
-
-def _agents(client: Client, model: str) -> list[str]:
-    """What of the installed agents is to be taken over."""
-    if not client.home.agents.is_dir():
-        return []
-    from daemon.errors import ReefError
-    from daemon.harness.adapter import adapter_names, find_adapter
-    from daemon.harness.installed import read_manifest
-    from reef_cli import hand_edits
-    from reef_cli.agents import bare_context
-
-    notes: list[str] = []
-    for name in adapter_names():
-        try:
-            manifest = read_manifest(client.home.agents / name)
-            if manifest is None:
-                continue
-            changed = hand_edits.find(find_adapter(name), bare_context(client.home, name)).changed
-        except ReefError as error:
-            notes.append(f"{name}: {error}")
-            continue
-        if changed:
-            notes.append(f"{name}: changed by hand: {', '.join(changed)}; to publish it: reef update {name}")
-        if manifest.binding.model_id != model or manifest.binding.base_url != client.daemon.url:
-            notes.append(f"{name}: set up for {manifest.binding.model_id} at {manifest.binding.base_url}; renew it: reef update {name}")
-    return notes
+    for agent in output.rows(answer, "agents"):
+        for note in _texts(agent, "notes"):
+            print(note)
 
 
 def _engine(engine: JSONObject) -> str:

@@ -45,6 +45,7 @@ def update(
 
 def _update(client: Client, name: str, discard: bool, confirm: bool, as_json: bool) -> JSON:
     from daemon.harness.adapter import find_adapter
+    from daemon.harness.edits import find_edits
     from daemon.harness.installed import read_manifest
     from reef_cli import hand_edits
     from reef_cli.agents import served_context
@@ -54,7 +55,7 @@ def _update(client: Client, name: str, discard: bool, confirm: bool, as_json: bo
     if before is None:
         raise NotFound(f"{adapter.title} is not installed.", f"Install it: reef install {adapter.name}")
     context = served_context(client, adapter.name)
-    edits = hand_edits.find(adapter, context)
+    edits = find_edits(adapter, context)
     changed = edits.changed
     if changed and not discard:
         hand_edits.publish(client, adapter.name, adapter.title, edits, confirm)

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from adapters.pi.runtime import PI
+from daemon.harness.noticing import InstalledAgents
 from daemon.paths import Home
+from daemon.records import JSONObject
 from tests.adapters.contract import NPM
 from tests.cli.conftest import Result, StandIn
 
 Reef = Callable[..., Result]
+SERVES: JSONObject = {"engine": {"model": "small", "context_tokens": 32_768}, "scenarios": []}
 
 
 @pytest.fixture
@@ -25,7 +28,7 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: StandIn)
     npm.write_text(NPM.format(version=PI.version, command=PI.command))
     npm.chmod(0o755)
     monkeypatch.setenv("PATH", os.pathsep.join((str(folder), str(npm.parent), "/usr/bin", "/bin")))
-    daemon.answer("GET /reef/status", {"engine": {"model": "small", "context_tokens": 32_768}, "scenarios": []})
+    daemon.answer("GET /reef/status", SERVES)
     daemon.answer("POST /reef/scenarios", {"name": "pi"})
     serve(daemon, "r2", "- a\n")
     return folder
@@ -56,7 +59,9 @@ def test_a_change_by_hand_is_shown_and_published_before_an_update(reef: Reef, ho
     reef("install", "pi")
     rules = home.agents / "pi" / "agent" / "AGENTS.md"
     rules.write_text("- mine\n")
-    assert "pi: changed by hand: AGENTS.md (changed)" in reef("status").out
+    [agent] = InstalledAgents(home.agents).look()
+    daemon.answer("GET /reef/status", {**SERVES, "agents": [{"name": "pi", "notes": [agent.sentence]}]})
+    assert "pi: changed by hand: AGENTS.md (changed); reef update pi keeps it" in reef("status").out
     daemon.answer(f"POST {'/reef/scenarios/pi/harness'}", {"published": True, "head": "r2", "findings": []})
     done = reef("update", "pi")
     assert done.code == 0 and "Yours, now in r2: AGENTS.md (changed)" in done.out, done.err

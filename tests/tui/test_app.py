@@ -28,6 +28,17 @@ async def test_the_top_line_names_the_scenario_what_serves_and_what_waits() -> N
         assert "held" not in shown and "learning: SFTRecipe · evaluate" in shown
 
 
+async def test_what_a_person_changed_in_an_agents_folder_is_seen_and_what_to_type() -> None:
+    note = "default: changed by hand: AGENTS.md (changed); reef update default keeps it"
+    daemon = FakeDaemon({"/reef/status": status(agents=[{"name": "default", "changed": ["AGENTS.md (changed)"], "notes": [note]}])})
+    async with opened(daemon, "engine") as pilot:
+        await until(pilot, "± 1 by hand")
+        await until(pilot, "AGENTS.md (changed); reef update default")
+        daemon.answers["/reef/status"] = status([scenario(release_id="r15")])
+        daemon.tell("head")
+        assert "by hand" not in (await until(pilot, "r15")).splitlines()[0]
+
+
 async def test_the_engine_tab_looks_like_its_pictures(snapshots: Snapshots) -> None:
     async with opened(FakeDaemon(), "engine") as pilot:
         await until(pilot, "history rewritten")
@@ -65,8 +76,22 @@ async def test_without_a_daemon_a_key_starts_one() -> None:
     daemon.there = False
     daemon.lose()
     async with opened(daemon, "engine") as pilot:
-        await until(pilot, "u starts it")
+        shown = await until(pilot, "S starts it")
+        assert "Start it" not in shown, "said once"
         await pilot.press("u")
+        assert daemon.started == 0, "it takes back, wherever it does anything"
+        await pilot.press("S")
+        await until(pilot, "SmolLM2")
+        assert daemon.started == 1
+
+
+async def test_without_a_daemon_a_click_starts_one() -> None:
+    daemon = FakeDaemon()
+    daemon.there = False
+    daemon.lose()
+    async with opened(daemon, "engine") as pilot:
+        await until(pilot, "S starts it")
+        await pilot.click("Banner")
         await until(pilot, "SmolLM2")
         assert daemon.started == 1
 
@@ -77,7 +102,7 @@ async def test_a_home_that_is_not_set_up_is_not_started() -> None:
     daemon.lose()
     async with opened(daemon, "engine") as pilot:
         assert "starts it" not in await until(pilot, "does not answer")
-        await pilot.press("u")
+        await pilot.press("S")
         await until(pilot, "reef init")
         assert daemon.started == 0
 

@@ -157,6 +157,11 @@ def memory(engine: JSONObject, status: JSONObject, width: int) -> Content:
     return Content("\n").join(lines)
 
 
+def warnings(status: JSONObject) -> list[str]:
+    """What the daemon warns of, and what of the installed agents is to be taken over."""
+    return [*texts(status, "warnings"), *(note for agent in output.rows(status, "agents") for note in texts(agent, "notes"))]
+
+
 def texts(answer: JSONObject, name: str) -> list[str]:
     """The list of texts `name` of an answer."""
     found = answer.get(name)

@@ -132,7 +132,7 @@ class EnginePane(Pane):
         speed.note(facts.speed_note(self._engine, speed.room))
         self.query_one("#cache", _Box).note(facts.cache_note(self._engine))
         self.query_one("#memory", _Box).note(f"of {output.size(self._engine.get('memory_bytes'))} in this machine")
-        warnings = [output.printable(warning) for warning in facts.texts(self._status, "warnings")]
+        warnings = [output.printable(warning) for warning in facts.warnings(self._status)]
         box = self.query_one("#warnings", _Box)
         box.set_class(bool(warnings), "-shown")
         box.show("\n".join(warnings))

@@ -14,8 +14,8 @@ import pytest
 
 from daemon.files import sha256_file
 from daemon.harness.adapter import adapter_names
+from daemon.harness.edits import find_edits
 from daemon.harness.installed import read_manifest
-from reef_cli import hand_edits
 from reef_cli.transcripts import find_reader
 from tests.e2e.agents.installed import MARKS, Agents
 from tests.e2e.agents.real import OWN_FILES, OWN_RULE, RealAgent, read_call, real_agent, slow
@@ -125,7 +125,7 @@ def test_a_task_that_hangs_ends_with_everything_that_it_started(real: RealAgent)
 
 
 def test_what_the_agent_writes_for_itself_is_no_change_by_hand(real: RealAgent) -> None:
-    assert hand_edits.find(real.adapter, real.context).changed == []
+    assert find_edits(real.adapter, real.context).changed == []
     assert "changed by hand" not in real.reef("status")
     real.reef("update", real.name)
     assert real.daemon.head(real.name) == "r2"
