@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from adapters.pi.extension import FOLDER, binding, extension_files
+from adapters.pi.extension import FOLDER, extension_files
 from adapters.pi.settings import MODELS_FILE, OWN_SETTINGS, SETTINGS_FILE, models_text, provider, read_object, settings_text, write_object
 from adapters.pi.window import fit_window
+from adapters.shared import BINDING_FILE, binding
 from daemon.errors import DataError
 from daemon.harness.adapter import InstallContext, Present, Rendering
 from daemon.harness_tree import RULES_PATH, SETTINGS_PATH, HarnessTree
-from daemon.records import JSONObject
 
-BINDING_FILE = "reef.json"
-"""What Reef's extension in pi is told."""
 READS = (RULES_PATH, SETTINGS_FILE, "skills/", "prompts/", "extensions/")
 SHARED = frozenset({MODELS_FILE, SETTINGS_FILE})
 _AS_THEY_ARE = ("skills/", "prompts/", "extensions/")
@@ -32,7 +30,7 @@ def render(context: InstallContext, present: Present) -> Rendering:
     reef = provider(context.base_url, context.scenario, context.client_token_path, context.model_id, window, context.release_id)
     files = _tree_files(context.tree)
     files |= extension_files()
-    files[BINDING_FILE] = write_object(_binding(context, wanted))
+    files[BINDING_FILE] = write_object({**binding(context, "pi"), "settings": [*sorted(wanted)]})
     files[MODELS_FILE] = models_text(present(MODELS_FILE), reef)
     files[SETTINGS_FILE] = settings_text(present(SETTINGS_FILE), wanted, before, context.model_id, window)
     return Rendering(files, shared=SHARED)
@@ -66,18 +64,6 @@ def _tree_files(tree: HarnessTree) -> dict[str, str]:
         elif path == RULES_PATH or path.startswith(_AS_THEY_ARE):
             files[path] = text
     return files
-
-
-def _binding(context: InstallContext, wanted: JSONObject) -> JSONObject:
-    return {
-        "base_url": context.base_url,
-        "token_path": str(context.client_token_path),
-        "scenario": context.scenario,
-        "release_id": context.release_id,
-        "content_id": context.tree.content_id,
-        "settings": [*sorted(wanted)],
-        **binding(context),
-    }
 
 
 def _settings_back(was: str | None, now: str | None) -> str | None:

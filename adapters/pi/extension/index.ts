@@ -3,11 +3,12 @@
  * folder a request belongs to. Reef being down costs one line.
  */
 import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-agent";
-import { changesPath, registerCommands } from "./commands.ts";
-import { ask, BRIEF_MS, type Installed, readInstalled, Trouble } from "./reef.ts";
+import { lookUp } from "./changes.ts";
+import { registerCommands } from "./commands.ts";
+import { type Installed, readInstalled } from "./reef.ts";
 import { tagRequests } from "./requests.ts";
 import { reportRuns } from "./runs.ts";
-import { fits, notice, showStatus, spokesman, statusLine, tell } from "./telling.ts";
+import { showStatus, spokesman, tell } from "./telling.ts";
 import { registerUpdate } from "./update.ts";
 
 const AGAIN_MS = 60_000;
@@ -47,18 +48,4 @@ export default function reef(pi: ExtensionAPI): void {
   pi.on("agent_settled", (_event, ctx) => {
     if (ctx.hasUI && Date.now() - lookedAt >= AGAIN_MS) void look(ctx, false);
   });
-}
-
-/** What to show of the release that serves, or of Reef's silence. */
-async function lookUp(installed: Installed, hasUI: boolean): Promise<{ status: string; message: string; kind: "info" | "warning" }> {
-  const here = installed.release_id ? `Reef ${installed.release_id}` : "Reef";
-  try {
-    const changes = await ask(installed, "GET", changesPath(installed), BRIEF_MS);
-    const kind = fits(installed, changes) ? "info" : "warning";
-    return { status: statusLine(installed, changes), message: notice(installed, changes, hasUI), kind };
-  } catch (error) {
-    if (!(error instanceof Trouble)) throw error;
-    const early = error.status === 404 && !installed.release_id; // the scenario begins with its first request
-    return { status: error.status === 0 ? "Reef is down" : here, message: early ? "" : error.message, kind: "warning" };
-  }
 }

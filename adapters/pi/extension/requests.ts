@@ -1,5 +1,6 @@
 /** What each request to Reef carries, and which answers of it the session holds. */
 import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-agent";
+import { headerText } from "./answers.ts";
 import type { Installed } from "./reef.ts";
 
 /** The name that `models.json` gives to Reef. */
@@ -10,14 +11,9 @@ export function tagRequests(pi: ExtensionAPI, installed: Installed): void {
   pi.on("before_provider_headers", (event, ctx) => {
     if (event.headers["x-reef-scenario"] === undefined) return; // set in models.json, for Reef alone
     event.headers["x-reef-tag-session"] = ctx.sessionManager.getSessionId();
-    event.headers["x-reef-tag-cwd"] = plain(ctx.cwd);
+    event.headers["x-reef-tag-cwd"] = headerText(ctx.cwd);
     if (installed.release_id) event.headers["x-reef-tag-release"] = installed.release_id;
   });
-}
-
-/** A header holds ASCII alone: anything else, and the percent sign, is percent-encoded as UTF-8. */
-function plain(path: string): string {
-  return path.toWellFormed().replace(/[^\x20-\x7e]|%/gu, (character) => encodeURIComponent(character));
 }
 
 /** The receipt of the session's last answer from Reef; empty: there is none. */

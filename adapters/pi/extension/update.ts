@@ -5,9 +5,10 @@
  * prompt templates, settings and extensions again in the session that is under way; its next message has them.
  */
 import type { ExtensionAPI } from "@earendil-works/pi-coding-agent";
-import { changesPath, guarded } from "./commands.ts";
-import { type Answer, ask, BRIEF_MS, type Installed, readInstalled } from "./reef.ts";
-import { spokesman, step, tell } from "./telling.ts";
+import { broughtLine, leaveOldWeights } from "./answers.ts";
+import { guarded } from "./commands.ts";
+import { type Installed, readInstalled } from "./reef.ts";
+import { spokesman, tell } from "./telling.ts";
 
 const LONGEST_MS = 120_000;
 
@@ -24,26 +25,10 @@ export function registerUpdate(pi: ExtensionAPI, installed: Installed): void {
         if (done.code !== 0) throw new Error(done.stderr.trim().replace(/^Error: /, "") || `The update ended with code ${done.code}.`);
         const now = readInstalled();
         if (now.release_id === installed.release_id) return tell(ctx, `${now.release_id || "Nothing newer"} is installed: nothing changes.`);
-        let changes: Answer = {};
-        try {
-          changes = await ask(installed, "GET", changesPath(installed), BRIEF_MS);
-        } catch {
-          // It is laid down all the same.
-        }
-        const line = changes.head === now.release_id ? step(installed, changes) : `Reef ${installed.release_id} → ${now.release_id}`;
+        const line = await broughtLine(installed, now);
         await leaveOldWeights(installed, ctx.sessionManager.getSessionId());
         await ctx.reload();
         spokesman.tell?.(`${line}. It holds from your next message on.`);
       }),
   });
-}
-
-/** A session keeps the release that it began with, LoRA included, until its user updates. */
-async function leaveOldWeights(installed: Installed, session: string): Promise<void> {
-  const path = `/reef/scenarios/${encodeURIComponent(installed.scenario)}/sessions/${encodeURIComponent(session)}/update`;
-  try {
-    await ask(installed, "POST", path, BRIEF_MS, {});
-  } catch {
-    // It has no answer yet, or has been idle: then its next request takes what serves anyway.
-  }
 }

@@ -1,26 +1,29 @@
 /**
- * How the extension finds Reef, and asks it.
+ * How Reef's extension in an agent finds Reef, and asks it.
  *
- * What is installed lies in `reef.json` in pi's own folder. The token is read for each question, so a renewed one needs no new installation.
+ * What is installed lies in `reef.json` in the agent's own folder. The token is read for each question, so a renewed one needs no new
+ * installation.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** pi's own folder; this file lies in `extensions/reef/` of it. */
+/** The agent's own folder; this file lies two folders below it. */
 const FOLDER = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 /** What a run of the agent may wait for Reef, in milliseconds. */
 export const BRIEF_MS = 300;
 /** What a person who asked for something may wait for it. */
 export const PATIENT_MS = 10_000;
 
-/** As `reef install pi` wrote it. */
+/** As `reef install` wrote it. */
 export interface Installed {
+  /** What Reef calls the agent. */
+  agent: string;
   /** Of the daemon, without `/v1`. */
   base_url: string;
   scenario: string;
   token_path: string;
-  /** The release whose rules, skills, prompts and extensions lie in pi's folder; empty before the first one. */
+  /** The release whose rules, skills, prompts and extensions lie in the agent's folder; empty before the first one. */
   release_id: string;
   model_id: string;
   context_tokens: number;
