@@ -6,13 +6,13 @@ command is a prompt of its name. `settings.json` is merged into pi's own. Reef's
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from adapters.pi.extension import FOLDER, extension_files
-from adapters.pi.settings import MODELS_FILE, OWN_SETTINGS, SETTINGS_FILE, models_text, provider, read_object, settings_text, write_object
+from adapters.pi.settings import MODELS_FILE, OWN_SETTINGS, SETTINGS_FILE, models_text, provider, settings_text
 from adapters.pi.window import fit_window
 from adapters.shared import BINDING_FILE, binding
+from adapters.shared.objects import read_object, settings_back, write_object
 from daemon.errors import DataError
 from daemon.harness.adapter import InstallContext, Present, Rendering
 from daemon.harness_tree import RULES_PATH, SETTINGS_PATH, HarnessTree
@@ -24,8 +24,8 @@ _AS_THEY_ARE = ("skills/", "prompts/", "extensions/")
 
 def render(context: InstallContext, present: Present) -> Rendering:
     window = fit_window(context.context_tokens, context.max_tokens)
-    wanted = read_object(SETTINGS_PATH, context.tree.files.get(SETTINGS_PATH))
-    last = read_object(BINDING_FILE, present(BINDING_FILE)).get("settings")
+    wanted = read_object("pi", SETTINGS_PATH, context.tree.files.get(SETTINGS_PATH))
+    last = read_object("pi", BINDING_FILE, present(BINDING_FILE)).get("settings")
     before = [name for name in last if isinstance(name, str)] if isinstance(last, list) else []
     reef = provider(context.base_url, context.scenario, context.client_token_path, context.model_id, window, context.release_id)
     files = _tree_files(context.tree)
@@ -45,7 +45,7 @@ def read_back(context: InstallContext, files: Mapping[str, str]) -> HarnessTree:
             tree[command] = text
         elif path == RULES_PATH or (path.startswith(_AS_THEY_ARE) and not path.startswith(FOLDER)):
             tree[path] = text
-    settings = _settings_back(was.get(SETTINGS_PATH), files.get(SETTINGS_FILE))
+    settings = settings_back("pi", was.get(SETTINGS_PATH), files.get(SETTINGS_FILE), SETTINGS_FILE, OWN_SETTINGS)
     if settings is not None:
         tree[SETTINGS_PATH] = settings
     return HarnessTree(tree)
@@ -64,12 +64,3 @@ def _tree_files(tree: HarnessTree) -> dict[str, str]:
         elif path == RULES_PATH or path.startswith(_AS_THEY_ARE):
             files[path] = text
     return files
-
-
-def _settings_back(was: str | None, now: str | None) -> str | None:
-    """The harness's settings with the values that pi's file has for them."""
-    if was is None or now is None:
-        return was
-    wanted, there = read_object(SETTINGS_PATH, was), read_object(SETTINGS_FILE, now)
-    back = {name: wanted[name] if name in OWN_SETTINGS else there[name] for name in wanted if name in there or name in OWN_SETTINGS}
-    return was if back == wanted else json.dumps(back, indent=2, ensure_ascii=False) + "\n"

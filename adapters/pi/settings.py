@@ -6,14 +6,14 @@ file when it sends a request, so a renewed token needs no new installation.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Collection
 from pathlib import Path
 
 from adapters.pi.window import Window
+from adapters.shared.objects import as_object, read_object, write_object
 from daemon.errors import DataError
-from daemon.records import JSON, JSONObject
+from daemon.records import JSONObject
 
 PROVIDER = "reef"
 MODELS_FILE, SETTINGS_FILE = "models.json", "settings.json"
@@ -47,8 +47,8 @@ def provider(base_url: str, scenario: str, client_token: Path, model_id: str, wi
 
 def models_text(present: str | None, reef: JSONObject) -> str:
     """`models.json` with Reef in it. Raises DataError if what is there is no JSON object."""
-    models = read_object(MODELS_FILE, present)
-    return write_object({**models, "providers": {**_object(models.get("providers")), PROVIDER: reef}})
+    models = read_object("pi", MODELS_FILE, present)
+    return write_object({**models, "providers": {**as_object(models.get("providers")), PROVIDER: reef}})
 
 
 def settings_text(present: str | None, wanted: JSONObject, before: Collection[str], model_id: str, window: Window) -> str:
@@ -61,8 +61,10 @@ def settings_text(present: str | None, wanted: JSONObject, before: Collection[st
     Raises:
         DataError: what is there is no JSON object.
     """
-    settings = {name: value for name, value in read_object(SETTINGS_FILE, present).items() if name not in before or name in OWN_SETTINGS}
-    compaction = {**_object(settings.get("compaction")), **_object(wanted.get("compaction"))}
+    settings = {
+        name: value for name, value in read_object("pi", SETTINGS_FILE, present).items() if name not in before or name in OWN_SETTINGS
+    }
+    compaction = {**as_object(settings.get("compaction")), **as_object(wanted.get("compaction"))}
     sizes: JSONObject = {"reserveTokens": window.reserve, "keepRecentTokens": window.keep_recent}
     own: JSONObject = {"defaultProvider": PROVIDER, "defaultModel": model_id, "compaction": {**compaction, **sizes}}
     return write_object({**settings, **wanted, **own})
@@ -71,37 +73,15 @@ def settings_text(present: str | None, wanted: JSONObject, before: Collection[st
 def without_reef(name: str, text: str) -> str | None:
     """What is left of either file without what is Reef's; None: nothing. A file that cannot be read is left as it is."""
     try:
-        content = read_object(name, text)
+        content = read_object("pi", name, text)
     except DataError:
         return text
     rest = _without_provider(content) if name == MODELS_FILE else _without_defaults(content)
     return write_object(rest) if rest else None
 
 
-def read_object(name: str, text: str | None) -> JSONObject:
-    """Raises DataError, with file and line."""
-    if text is None or not text.strip():
-        return {}
-    again = "Mend or remove the file, then run `reef install pi` again."
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(
-            f"pi's {name}:{error.lineno}: {error.msg}.", "Mend or remove the file, then run `reef install pi` again."
-        ) from error
-    except RecursionError as error:
-        raise DataError(f"pi's {name}:1: nested too deeply.", again) from error
-    if not isinstance(content, dict):
-        raise DataError(f"pi's {name} holds no JSON object.", again)
-    return content
-
-
-def write_object(content: JSONObject) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-
-
 def _without_provider(models: JSONObject) -> JSONObject:
-    others = {name: value for name, value in _object(models.get("providers")).items() if name != PROVIDER}
+    others = {name: value for name, value in as_object(models.get("providers")).items() if name != PROVIDER}
     rest = {name: value for name, value in models.items() if name != "providers"}
     return {**rest, "providers": others} if others else rest
 
@@ -109,10 +89,6 @@ def _without_provider(models: JSONObject) -> JSONObject:
 def _without_defaults(settings: JSONObject) -> JSONObject:
     if settings.get("defaultProvider") != PROVIDER:
         return settings
-    compaction = {name: value for name, value in _object(settings.get("compaction")).items() if name not in _COMPACTION_KEYS}
+    compaction = {name: value for name, value in as_object(settings.get("compaction")).items() if name not in _COMPACTION_KEYS}
     rest = {name: value for name, value in settings.items() if name not in OWN_SETTINGS}
     return {**rest, "compaction": compaction} if compaction else rest
-
-
-def _object(value: JSON) -> JSONObject:
-    return value if isinstance(value, dict) else {}
