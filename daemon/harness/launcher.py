@@ -38,6 +38,7 @@ def launcher_script(
     arguments: Sequence[str] = (),
     served: tuple[Path, str] | None = None,
     read: Mapping[str, Path] = MappingProxyType({}),
+    displaced: Sequence[str] = (),
 ) -> str:
     """POSIX sh; whatever the folders are called.
 
@@ -47,19 +48,26 @@ def launcher_script(
         served: the file that says what the daemon serves, and what it says while the agent is up to date. Only the shell looks at it, which
             takes no time.
         read: variables that get the first line of a file when the agent starts: a token is written into no second file.
+        displaced: those of `environment` whose value the agent gives back to what it starts: it finds it as REEF_WAS_NAME, empty for none.
     """
     check = ""
     if served is not None:
         path, line = served
         check = _CHECK.format(path=shlex.quote(str(path)), line=shlex.quote(line), name=name)
-    assignments = [f"{variable}={shlex.quote(value)}" for variable, value in environment.items()]
+    assignments = [f'{was(variable)}="${{{variable}-}}"' for variable in displaced]
+    assignments += [f"{variable}={shlex.quote(value)}" for variable, value in environment.items()]
     assignments += [f"IFS= read -r {variable} <{shlex.quote(str(path))}" for variable, path in read.items()]
-    names = [*environment, *read]
+    names = [*map(was, displaced), *environment, *read]
     if program.node_bin is not None:
         assignments.insert(0, f'PATH={shlex.quote(str(program.node_bin))}:"$PATH"')
         names.insert(0, "PATH")
     command = " ".join(shlex.quote(part) for part in (str(program.command), *arguments))
     return _SCRIPT.format(title=title, name=name, check=check, assignments="\n".join(assignments), names=" ".join(names), command=command)
+
+
+def was(variable: str) -> str:
+    """Under which name the agent finds the user's own value of a variable that it gets another for."""
+    return f"REEF_WAS_{variable}"
 
 
 def launcher_path(home: Path, agent: str) -> Path:

@@ -14,7 +14,7 @@ from daemon.errors import Unsupported
 from daemon.harness.adapter import Adapter, Detected, InstallContext, Installed, Launch, Rendering, read_variables
 from daemon.harness.installed import TREE, Binding, Manifest, write_tree
 from daemon.harness.installing import AGENT, Content, Place, held
-from daemon.harness.launcher import launcher_path, launcher_script
+from daemon.harness.launcher import launcher_path, launcher_script, was
 from daemon.harness.runtime import Package, Program, Runtime
 from daemon.harness.served import SERVED, served_line
 
@@ -28,6 +28,9 @@ class NpmAdapter(Adapter):
     package: ClassVar[Package]
     token_variables: ClassVar[tuple[str, ...]] = ()
     """Variables in which the agent takes the client's token, where it reads no file for it: filled when it starts, written nowhere."""
+
+    displaced: ClassVar[tuple[str, ...]] = ()
+    """Variables of the user's that `environment` hides from the agent, and that the agent gives back to what it starts."""
 
     @abstractmethod
     def environment(self, context: InstallContext) -> dict[str, str]:
@@ -59,7 +62,7 @@ class NpmAdapter(Adapter):
         line = served_line(context.base_url, context.model_id, context.context_tokens)
         served = (context.home.parent / SERVED, line) if line is not None else None
         script = launcher_script(
-            self.name, self.title, program, self.environment(context), self.arguments(context), served, self._read(context)
+            self.name, self.title, program, self.environment(context), self.arguments(context), served, self._read(context), self.displaced
         )
         files = {
             **agent_files(rendering),
@@ -105,7 +108,8 @@ class NpmAdapter(Adapter):
     def launch(self, context: InstallContext, arguments: tuple[str, ...]) -> Launch:
         program = self.program(context)
         environment = program.environment({"PATH": os.environ.get("PATH", os.defpath)})
-        own = {**environment, **self.environment(context)}
+        hidden = {was(name): os.environ.get(name, "") for name in self.displaced}
+        own = {**environment, **hidden, **self.environment(context)}
         return Launch((str(program.command), *self.arguments(context), *arguments), own, self._read(context))
 
     def own_environment(self, context: InstallContext) -> dict[str, str]:

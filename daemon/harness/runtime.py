@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ NODE_VERSION = "22.23.3"
 _INSTALL_TIMEOUT_S = 900
 _VERSION_TIMEOUT_S = 20
 _QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
+_USERS_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
 _VERSION = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.(\d+)\b")
 
 Version = tuple[int, int, int]
@@ -85,7 +87,10 @@ class Runtime:
             return None
         node = prefix / "node_modules" / "node" / "bin"
         program = Program(command, "", node if (node / "node").exists() else None)
-        version = _version_of([str(command)], program.environment(os.environ))
+        with tempfile.TemporaryDirectory() as empty:
+            # One that is no script of Node's makes folders for itself before it answers; where a Node comes from may depend on the user's.
+            away = dict.fromkeys(_USERS_FOLDERS, empty) if self.package.node == (0, 0, 0) else {}
+            version = _version_of([str(command)], {**program.environment(os.environ), **away})
         return Program(command, version, program.node_bin) if version else None
 
     def of_the_machine(self) -> Program | None:
