@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from daemon.records import JSONObject
 
 _TIMEOUT_S = 60.0
+_MOST_ERROR_BYTES = 32 << 20  # an error may show files
 _SILENT_S = 20.0  # a stream that lives says at least so often that it does
 _ERRORS: Mapping[int, type[ReefError]] = {
     400: BadRequest,
@@ -31,6 +32,14 @@ _ERRORS: Mapping[int, type[ReefError]] = {
     409: Conflict,
     503: EngineError,
 }
+
+
+class NeedsYes(Conflict):
+    """A person has to say yes to what the guard found; `shown` holds the `findings` and the `files` that they are in."""
+
+    def __init__(self, message: str, hint: str, shown: JSONObject) -> None:
+        super().__init__(message, hint)
+        self.shown = shown
 
 
 class Client:
@@ -142,7 +151,7 @@ class Client:
             hint = f"It should listen at {self.daemon.url} (process {self.daemon.pid}); see what it says: reef logs"
             raise EngineError("The daemon does not answer.", hint) from error
         if response.status >= 300:
-            text = response.read(1 << 16)
+            text = response.read(_MOST_ERROR_BYTES)
             connection.close()
             raise _error(response.status, text, path)
         return connection, response
@@ -166,7 +175,12 @@ def scenario_path(scenario: str, *parts: str) -> str:
 def _error(status: int, text: bytes, path: str) -> ReefError:
     kind = _ERRORS.get(status, ReefError)
     try:
-        error = json.loads(text)["error"]
+        answer = json.loads(text)
+        error = answer["error"]
+        if error.get("code") == "unconfirmed":
+            return NeedsYes(
+                str(error["message"]), str(error.get("hint") or ""), {name: one for name, one in answer.items() if name != "error"}
+            )
         return kind(str(error["message"]), str(error.get("hint") or ""))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return kind(f"The daemon answered {path} with status {status}.", "See what it says: reef logs")

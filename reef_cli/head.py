@@ -8,23 +8,31 @@ from typing import TYPE_CHECKING
 import typer
 
 from reef_cli import output
-from reef_cli.client import Client, scenario_path
+from reef_cli.client import Client, NeedsYes, scenario_path
+from reef_cli.consent import Consent, confirmed
 
 if TYPE_CHECKING:
     from daemon.records import JSONObject
 
 
-def move(operation: str, scenario: str, release: str | None, as_json: bool) -> None:
+def move(operation: str, scenario: str, release: str | None, as_json: bool, consent: Consent | None = None) -> None:
     """Ask the daemon for `promote`, `rollback` or `undo`.
 
     Raises:
-        Conflict: somebody else moved the head meanwhile, or nothing would change.
+        Conflict: somebody else moved the head meanwhile, nothing would change, or nobody said yes to what the guard found.
     """
     client = Client()
+    path = scenario_path(scenario, operation)
     head = client.get(scenario_path(scenario, "releases", "head")).get("release_id")
-    answer = client.post(
-        scenario_path(scenario, operation), {"expected_head": head, **({"release_id": release} if release is not None else {})}
-    )
+    body: JSONObject = {"expected_head": head, **({"release_id": release} if release is not None else {})}
+    try:
+        answer = client.post(path, body)
+    except NeedsYes as error:
+        target = output.text(error.shown.get("release_id"), release or "")
+        of = "" if scenario == "default" else f" -s {scenario}"
+        look = f"reef diff {output.text(head)} {target}{of}"
+        yes = confirmed(error.shown, f"Let {target} serve with it", look, f"reef {operation} {target}{of}", consent or Consent(), as_json)
+        answer = client.post(path, {**body, "confirmed": yes})
     run = output.part(answer, "run")
     if run:
         _follow_again(client, scenario, answer, output.text(run.get("run_id")), as_json)

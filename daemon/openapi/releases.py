@@ -8,6 +8,7 @@ from daemon.records import JSONObject
 
 _SCENARIO = "/reef/scenarios/{scenario}"
 _MOVE = obj({"release_id": text(20, least=1)}, {"expected_head": nullable(TEXT)})
+_PROMOTE = obj({"release_id": text(20, least=1)}, {"expected_head": nullable(TEXT), "confirmed": array(TEXT)})
 _IN_SCENARIO: dict[str, JSONObject] = {"x-reef-scenario": {**text(100), "description": "The default one otherwise."}}
 _PIN = obj({"release_id": TEXT, "pinned": BOOLEAN, "changed": BOOLEAN, "pins": array(TEXT)})
 _ITEM = obj(
@@ -66,13 +67,14 @@ _RELEASES = (
     Operation(
         "POST",
         f"{_SCENARIO}/promote",
-        "Let a held candidate serve; where it has aged, a run evaluates it on what serves now.",
+        "Let a held candidate serve; where it has aged, a run evaluates it on what serves now."
+        " 409 `unconfirmed`: `findings` must be `confirmed` by their ids.",
         "Releases",
         {
             200: ref("Release"),
             202: obj({"release_id": TEXT, "compared_with": TEXT, "head": TEXT, "sentence": TEXT, "run": ref("Run")}),
         },
-        _MOVE,
+        _PROMOTE,
         errors=_MOVING,
         owner=True,
     ),

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from reef_cli.commands.show import Release
+from reef_cli.consent import Consent
 from reef_cli.head import move
 from reef_cli.options import AsJSON, Scenario
 
 
-def promote(release: Release, scenario: Scenario = "default", as_json: AsJSON = False) -> None:
-    """Look at it first: reef diff head RELEASE. Where something else serves by now than what it was evaluated against, its changes are
+def promote(
+    release: Release,
+    yes: Annotated[bool, typer.Option("--yes", help="Yes to what the guard finds, but for what would run.")] = False,
+    accept_executables: Annotated[
+        bool, typer.Option("--accept-executables", help="Yes to extensions, hooks, scripts and commands that would run.")
+    ] = False,
+    scenario: Scenario = "default",
+    as_json: AsJSON = False,
+) -> None:
+    """What the guard finds in it (new addresses, places of credentials, wider permissions, programs, what you wrote and it takes away) is
+    shown with the files around it, and asked for. Where something else serves by now than what it was evaluated against, its changes are
     put onto that and evaluated there, and the gate decides again. Where they do not fit, nothing changes and each place is shown.
 
     \b
     Examples:
       reef promote r15
+      reef promote r15 --yes --accept-executables
     """
-    move("promote", scenario, release, as_json)
+    move("promote", scenario, release, as_json, Consent(yes, accept_executables))
