@@ -1,0 +1,16 @@
+"""Which opencode."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from daemon.harness.runtime import Package
+
+OPENCODE: Final = Package(
+    name="opencode-ai",
+    command="opencode",
+    version="1.18.33",
+    at_least=(1, 18, 33),
+    below=(2, 0, 0),
+    scripts=True,  # which of its programs the machine's processor can run, opencode finds out when it is installed
+)
