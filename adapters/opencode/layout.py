@@ -26,9 +26,7 @@ LOCK_FILES: Final = ("package-lock.json", f"{CONFIG_HOME}/opencode/package-lock.
 
 SHARED: Final = frozenset({CONFIG_FILE, TERMINAL_FILE, *LOCK_FILES})
 _PACKAGE = "@opencode-ai/plugin"
-_NO_PACKAGES = (
-    "Nothing is fetched into this folder when opencode starts, unless a package.json beside it names what a plugin needs.\n"
-)
+_NO_PACKAGES = "Nothing is fetched into this folder when opencode starts, unless a package.json beside it names what a plugin needs.\n"
 
 
 def render(context: InstallContext, present: Present) -> Rendering:
