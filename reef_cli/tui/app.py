@@ -13,9 +13,10 @@ from textual.actions import ActionParseResult
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
+from textual.events import Resize
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher, Footer
+from textual.widgets import ContentSwitcher
 from textual.worker import WorkerFailed
 
 from daemon.errors import EngineError, ReefError
@@ -31,6 +32,7 @@ from reef_cli.tui.tabs import TABS, pane_of
 from reef_cli.tui.themes import DARK, LIGHT, THEMES
 from reef_cli.tui.top import Banner, TabBar, TopLine
 from reef_cli.tui.widgets.choose import Choice, Choose
+from reef_cli.tui.widgets.keys_line import KeysLine
 
 if TYPE_CHECKING:
     from daemon.records import JSONObject
@@ -39,6 +41,7 @@ _PAUSE_S = 0.1
 """Between two looks at the daemon, however much changes."""
 _AGES_S = 30.0
 """Ages ("2m ago") are shown anew so often."""
+_SLIM_BELOW, _LOW_BELOW = 60, 18
 _ALL = frozenset({"head", "records", "runs", "engine"})
 _IN_TOP_LINE = frozenset({"head", "runs"})
 
@@ -53,7 +56,7 @@ class ReefApp(Shell):
         *(Binding(str(number), f"show({tab.name!r})", tab.title, show=False) for number, tab in enumerate(TABS, 1)),
         Binding("s", "switch_scenario", "Scenario", show=False, tooltip="Look at another scenario"),
         Binding("t", "turn_theme", "Light or dark", show=False, tooltip="The choice is remembered"),
-        Binding("u", "start_daemon", "Start the daemon", show=False, tooltip="While none answers: as `reef up`"),
+        Binding("S", "start_daemon", "Start the daemon", show=False, tooltip="While none runs: as `reef up`"),
         Binding("question_mark", "help", "Help", key_display="?", tooltip="The keys of this tab"),
         Binding("q", "quit", "Quit"),
     ]
@@ -84,7 +87,13 @@ class ReefApp(Shell):
         yield TabBar([tab.title for tab in TABS])
         yield Banner()
         yield ContentSwitcher(id="panes")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine()
+
+    def on_resize(self, event: Resize) -> None:
+        """Few lines or columns: what lies beside or below the list waits until it is asked for."""
+        panes = self.query_one("#panes")
+        panes.set_class(event.size.width < _SLIM_BELOW, "-slim")
+        panes.set_class(event.size.height < _LOW_BELOW, "-low")
 
     def on_mount(self) -> None:
         self._show_top()

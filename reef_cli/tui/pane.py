@@ -52,6 +52,10 @@ class Pane(Vertical):
         """
         raise NotImplementedError
 
+    def offers(self, action: str) -> bool:
+        """Whether a key fits what is selected, so that the last line names it. It works anyway, and says why it does nothing."""
+        return True
+
     async def show_scenario(self, scenario: str) -> None:
         """Turn to another scenario."""
         self.scenario = scenario

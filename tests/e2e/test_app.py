@@ -115,8 +115,8 @@ def test_a_key_starts_the_daemon_and_a_small_terminal_without_colours_shows_all(
     scene.reef.kill()
     try:
         with scene.app((80, 24), NO_COLOR="1", REEF_SERVER_PORT="0") as terminal:
-            terminal.until("u starts it")
-            terminal.press("u")
+            terminal.until("S starts it")
+            terminal.press("S")
             terminal.until("▌ ●", "serves now", "m Mark", seconds=60)
             terminal.press("?")
             terminal.until("Roll back", "esc Close")
