@@ -8,7 +8,8 @@ from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey
 
 from daemon.errors import Conflict
-from daemon.records import JSONObject
+from daemon.records import JSON, JSONObject
+from reef_cli.client import NeedsYes
 from reef_cli.tui.widgets.feed import Feed
 from tests.tui.fake_daemon import Answer, FakeDaemon, scenario, status
 from tests.tui.looking import LARGE, Snapshots, opened, screen_text, settled, until
@@ -229,6 +230,7 @@ async def test_the_mouse_does_what_the_keys_do() -> None:
         await pilot.click(Feed, offset=(20, 6))
         await until(pilot, "back to r10")
         assert pilot.app.query_one(Feed).selected == "r12", "the fourth release, two lines each"
+        await until(pilot, "r Roll back")
         key = next(key for key in pilot.app.query(FooterKey) if key.description == "Roll back")
         await pilot.click(key)
         await until(pilot, "r16 will serve r12's content")
@@ -242,6 +244,72 @@ async def test_while_the_daemon_is_lost_its_key_starts_it_and_the_last_data_stay
         daemon.there = False
         daemon.lose()
         assert "r14" in await until(pilot, "The daemon does not answer.")
-        await pilot.press("u")
+        await pilot.press("u", "S")
         await settled(pilot)
         assert daemon.started == 1 and not daemon.bodies("POST", f"{BASE}/undo")
+
+
+def _unconfirmed(release_id: str = "r15") -> NeedsYes:
+    files: list[JSON] = [
+        {
+            "path": path,
+            "status": "added",
+            "unified": "x",
+            "hunks": [{"before_line": 0, "after_line": 1, "lines": [
+                {"kind": "added", "before": None, "after": number, "segments": [[text, True]]} for number, text in enumerate(lines, start=1)
+            ]}],
+        }
+        for path, lines in (
+            ("AGENTS.md", ["- See https://evil.example/x"]),
+            ("extensions/own/index.ts", [f"const a{number} = {number}" for number in range(60)]),
+        )
+    ]  # fmt: skip
+    findings: list[JSON] = [
+        {"id": "f1", "path": "AGENTS.md", "line": 1, "span": "https://evil.example/x\x1b[2J", "reason": "a new URL", "executable": False},
+        {
+            "id": "f2",
+            "path": "extensions/own/index.ts",
+            "line": 1,
+            "span": "const a0",
+            "reason": "executable: it waits",
+            "executable": True,
+        },
+    ]
+    shown: JSONObject = {"release_id": release_id, "head": "r14", "findings": findings, "files": files}
+    return NeedsYes("The guard found 2 things in r15.", "Look.", shown)
+
+
+async def test_what_the_guard_found_is_shown_with_its_files_and_only_a_yes_of_its_own_promotes(snapshots: Snapshots) -> None:
+    daemon = _daemon()
+    done = _moved(daemon, item(16, "+1 extension", 0, "promote", current=True))
+
+    def answer(body: JSONObject) -> JSONObject:
+        if body.get("confirmed") != ["f1", "f2"]:
+            raise _unconfirmed()
+        return done(body)
+
+    daemon.answers[f"POST {BASE}/promote"] = answer
+    async with opened(daemon) as pilot:
+        await _select(pilot, "r15")
+        await pilot.press("p")
+        await until(pilot, "r16 will serve r15's content")
+        await pilot.press("y")
+        shown = await until(pilot, "The guard found 2 things")
+        assert "1 thing marked ▶ would run on this machine" in shown and "▶ extensions/own/index.ts:1" in shown
+        assert "\x1b[2J" not in shown and "a new URL: https://evil.example/x" in shown
+        await snapshots.every_look(pilot, "releases-consent")
+        await pilot.press("end")
+        assert "const a59 = 59" in await until(pilot, "const a59"), "all of it can be read"
+        await pilot.press("y", "enter")
+        await settled(pilot)
+        assert "const a59" in screen_text(pilot), "the keys that said yes before are none here"
+        await pilot.press("escape")
+        await settled(pilot)
+        assert len(daemon.bodies("POST", f"{BASE}/promote")) == 1 and "●   r14" in screen_text(pilot)
+        await pilot.press("p")
+        await until(pilot, "r16 will serve r15's content")
+        await pilot.press("y")
+        await until(pilot, "The guard found 2 things")
+        await pilot.press("a")
+        await until(pilot, "r16 serves now.")
+        assert daemon.bodies("POST", f"{BASE}/promote")[-1] == {"release_id": "r15", "expected_head": "r14", "confirmed": ["f1", "f2"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -15,15 +15,16 @@ from textual.timer import Timer
 
 from daemon.errors import Conflict
 from reef_cli import output
-from reef_cli.client import scenario_path
+from reef_cli.client import NeedsYes, scenario_path
 from reef_cli.tui.daemon import Daemon
 from reef_cli.tui.pane import Pane
 from reef_cli.tui.releases.chain import Chain
 from reef_cli.tui.releases.compare import CompareView
+from reef_cli.tui.releases.consent import AskConsent
 from reef_cli.tui.releases.details import ReleaseDetails
 from reef_cli.tui.releases.moves import Move, Moves
 from reef_cli.tui.releases.promoting import follow
-from reef_cli.tui.releases.release import Release, read
+from reef_cli.tui.releases.release import Release, State, read
 from reef_cli.tui.releases.rows import rows
 from reef_cli.tui.releases.why import WhyFound
 from reef_cli.tui.widgets.ask import Ask
@@ -33,9 +34,13 @@ from reef_cli.tui.widgets.feed import Feed
 from reef_cli.tui.widgets.find import Find
 from reef_cli.tui.widgets.steady import Steady
 
+if TYPE_CHECKING:
+    from daemon.records import JSONObject
+
 _NARROW_BELOW = 100
 _RESTS_S = 0.08
-_HEAD_MOVES = frozenset({"rollback", "undo", "promote"})
+_WITHOUT_RELEASE = frozenset({"find", "help", "quit"})
+_HEAD_MOVES = ("rollback", "undo", "promote")
 
 
 class ReleasesPane(Pane):
@@ -52,9 +57,9 @@ class ReleasesPane(Pane):
         Binding("r", "rollback", "Roll back", tooltip="Let this release's content serve again, as a new release."),
         Binding("p", "promote", "Promote", tooltip="Let this held release serve."),
         Binding("u", "undo", "Undo", tooltip="Take back the last change of what serves."),
-        Binding("i", "pin", "Pin", show=False, tooltip="Keep this release whole, or let it go."),
-        Binding("w", "why", "Why", show=False, tooltip="Which release and sessions brought a line."),
-        Binding("e", "explain", "Explain", show=False, tooltip="Write one file about this release that can be shown to others."),
+        Binding("i", "pin", "Pin", tooltip="Keep this release whole, or let it go."),
+        Binding("w", "why", "Why", tooltip="Which release and sessions brought a line."),
+        Binding("e", "explain", "Explain", tooltip="Write one file about this release that can be shown to others."),
         Binding("slash", "find", "Find", key_display="/", tooltip="Narrow the list: words, states such as held or pinned, recipes."),
     ]
     DEFAULT_CSS = """
@@ -81,6 +86,7 @@ class ReleasesPane(Pane):
         self._marked = ""
         self._words: list[str] = []
         self._rest: Timer | None = None
+        self._offered: list[bool] = []
 
     def compose(self) -> ComposeResult:
         with Container(id="chain"):
@@ -96,9 +102,19 @@ class ReleasesPane(Pane):
         self.set_class(event.size.width < _NARROW_BELOW, "-narrow")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A comparison has keys of its own; and while the daemon is lost, the app's can start it again."""
+        """A comparison has keys of its own; and nothing is moved while the daemon is lost."""
         lost = self.parent is not None and self.parent.has_class("-lost")
         return not (self.has_class("-comparing") or (lost and action in _HEAD_MOVES))
+
+    def offers(self, action: str) -> bool:
+        release, head = self.selected, self._chain.head
+        if release is None:
+            return action in _WITHOUT_RELEASE
+        if action == "rollback":
+            return release.published and not release.serves
+        if action == "promote":
+            return release.state is State.HELD
+        return action != "undo" or (head is not None and bool(head.parent))
 
     # -- what is shown
 
@@ -146,6 +162,10 @@ class ReleasesPane(Pane):
     def _show_details(self) -> None:
         release = self.selected
         self.query_one(ReleaseDetails).show(release)
+        offered = [self.offers(action) for action in _HEAD_MOVES]
+        if offered != self._offered:
+            self._offered = offered
+            self.refresh_bindings()
         if release is not None:
             self._load_details(release.id)
 
@@ -280,7 +300,7 @@ class ReleasesPane(Pane):
             if not await self.app.push_screen_wait(Confirm(move.title, move.effects, yes=move.yes)):
                 return
             try:
-                answer = await moves.ask(move)
+                answer = await self._asked(moves, move)
             except Conflict as error:
                 await self._reload()
                 head = self._chain.head
@@ -290,6 +310,8 @@ class ReleasesPane(Pane):
                     return
                 news = [f"{head.id} serves now; you saw {move.head}. Nothing was changed yet."]
                 continue
+            if answer is None:
+                return
             await self._reload()
             run = output.part(answer, "run")
             if run:
@@ -299,6 +321,14 @@ class ReleasesPane(Pane):
                 self.notify(f"{made} serves now.", title=move.title, markup=False)
                 self.query_one(Feed).select(made)
             return
+
+    async def _asked(self, moves: Moves, move: Move) -> JSONObject | None:
+        """Do it, after a yes to what the guard finds in it; None where there was none."""
+        try:
+            return await moves.ask(move)
+        except NeedsYes as error:
+            yes = await self.app.push_screen_wait(AskConsent(move.title, error.shown))
+            return await moves.ask(replace(move, body={**move.body, "confirmed": [*yes]})) if yes else None
 
     async def _reload(self) -> None:
         await self._chain.refresh()
