@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import quote
 
 from daemon.harness.runtime import Program
 
@@ -24,6 +25,17 @@ if [ -n "$_reef_served" ] && [ "$_reef_served" != {line} ]; then
 fi
 unset _reef_served
 """
+_FOLDER = """\
+{variable}=$(
+    LC_ALL=C
+    case $PWD in
+    *[!\\ -~]* | *%*)
+        printf '%s' "$PWD" | od -An -v -tu1 |
+            awk '{{ for (i = 1; i <= NF; i++) printf(($i > 31 && $i < 127 && $i != 37) ? "%c" : "%%%02X", $i + 0) }}' ;;
+    *) printf '%s' "$PWD" ;;
+    esac
+)"""
+_PLAIN = "".join(chr(code) for code in range(32, 127) if chr(code) != "%")
 
 
 def launcher_name(agent: str) -> str:
@@ -39,6 +51,7 @@ def launcher_script(
     served: tuple[Path, str] | None = None,
     read: Mapping[str, Path] = MappingProxyType({}),
     displaced: Sequence[str] = (),
+    folder: str = "",
 ) -> str:
     """POSIX sh; whatever the folders are called.
 
@@ -49,6 +62,7 @@ def launcher_script(
             takes no time.
         read: variables that get the first line of a file when the agent starts: a token is written into no second file.
         displaced: those of `environment` whose value the agent gives back to what it starts: it finds it as REEF_WAS_NAME, empty for none.
+        folder: the variable that gets the folder where the agent is started, as `plain_folder` writes it.
     """
     check = ""
     if served is not None:
@@ -58,6 +72,9 @@ def launcher_script(
     assignments += [f"{variable}={shlex.quote(value)}" for variable, value in environment.items()]
     assignments += [f"IFS= read -r {variable} <{shlex.quote(str(path))}" for variable, path in read.items()]
     names = [*map(was, displaced), *environment, *read]
+    if folder:
+        assignments.append(_FOLDER.format(variable=folder))
+        names.append(folder)
     if program.node_bin is not None:
         assignments.insert(0, f'PATH={shlex.quote(str(program.node_bin))}:"$PATH"')
         names.insert(0, "PATH")
@@ -68,6 +85,11 @@ def launcher_script(
 def was(variable: str) -> str:
     """Under which name the agent finds the user's own value of a variable that it gets another for."""
     return f"REEF_WAS_{variable}"
+
+
+def plain_folder(folder: Path) -> str:
+    """A folder's name for a header, which holds ASCII alone: anything else, and the percent sign, is percent-encoded as UTF-8."""
+    return quote(str(folder), safe=_PLAIN)
 
 
 def launcher_path(home: Path, agent: str) -> Path:
