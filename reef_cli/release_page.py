@@ -18,6 +18,9 @@ _SHORTEST_TITLE = 12
 _DIGITS = 16  # of a hash; the whole one is in the JSON
 _SETTINGS = 12
 _BAR = 24
+_MUTATIONS = 30
+_EVIDENCE = 3
+_SIGNS = {"create": "+", "update": "~", "remove": "−"}
 _STATES = {"held": "○ held", "rejected": "× rejected", "promoted": "↑ promoted"}
 
 
@@ -41,6 +44,7 @@ def _sections(answer: JSONObject, width: int) -> Iterator[tuple[str, list[str]]]
     """Label → lines, without what there is nothing to say of."""
     for label, lines in (
         ("Why", _why(answer)),
+        ("Changes", _mutations(answer)),
         ("Made", _made(answer)),
         ("Evaluation", list(_evaluation(answer))),
         ("Learned from", list(_sessions(answer, width))),
@@ -76,6 +80,23 @@ def _standing(answer: JSONObject) -> list[str]:
 def _why(answer: JSONObject) -> list[str]:
     verdict, reason = output.text(answer.get("verdict"), ""), output.text(output.part(answer, "tasks").get("reason"), "")
     return [verdict, f"Proposed because of {reason[:1].lower()}{reason[1:]}" if reason else ""]
+
+
+def _mutations(answer: JSONObject) -> list[str]:
+    """Each change of the harness with its reason and author, as the release says them."""
+    found = output.rows(answer, "mutations")
+    lines = [f"{_SIGNS.get(output.text(one.get('kind')), ' ')} {output.text(one.get('entry'))}  {said(one)}".rstrip() for one in found]
+    return [*lines[:_MUTATIONS], f"… {_count(len(lines) - _MUTATIONS, 'more change')} (--json)" if len(lines) > _MUTATIONS else ""]
+
+
+def said(one: JSONObject) -> str:
+    """`because it failed twice · ace, from ses_1, ses_2`"""
+    reason, author = output.text(one.get("reason"), ""), asked_by(output.text(one.get("author"), ""))
+    named = one.get("evidence", one.get("sessions"))
+    evidence = [output.text(each) for each in named if isinstance(each, str)] if isinstance(named, list) else []
+    told = ", ".join(evidence[:_EVIDENCE]) + (f" and {len(evidence) - _EVIDENCE} more" if len(evidence) > _EVIDENCE else "")
+    by = ", ".join(part for part in (f"by {author}" if author else "", f"from {told}" if told else "") if part)
+    return " · ".join(part for part in (f"because: {reason}" if reason else "", by) if part)
 
 
 def _made(answer: JSONObject) -> list[str]:

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from daemon.api.common import require_owner, scenario_in_path
 from daemon.api.views import release_view
 from daemon.errors import BadRequest, Conflict
+from daemon.evolution.provenance import facts_of
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
 from daemon.gateway.wires.fields import text, texts
@@ -71,6 +72,7 @@ class HarnessEditRoutes:
             engine=manifest.engine,
             verdict=f"changed by hand: {note}" if note else "changed by hand",
             who=who,
+            mutations=facts_of(merged.head.tree, merged.tree, (), reason=note, author=who),
         )
         release = await self._services.publisher.publish(draft, seen or merged.head.id)
         return json_response({**told, "published": True, "release": release_view(release, release.id)})

@@ -14,6 +14,7 @@ from daemon.experience.sources import Source
 from daemon.records import JSON, JSONObject
 from daemon.versions.diff import ReleaseDiff
 from daemon.versions.listing import Listed
+from daemon.versions.mutations import MutationFacts, Mutations
 from daemon.versions.tasks_compared import TaskPair, TasksCompared
 from daemon.versions.why import Answer, Event
 from daemon.versions.words import Part, change_parts, line_of
@@ -33,10 +34,13 @@ def listed_view(listed: Listed) -> JSONObject:
     }
 
 
-def detail_view(listed: Listed, sources: tuple[Sequence[Source], int], run: Run | None, later: Sequence[str]) -> JSONObject:
+def detail_view(
+    listed: Listed, sources: tuple[Sequence[Source], int], run: Run | None, later: Sequence[str], said: Mutations | None
+) -> JSONObject:
     """Everything that pins a release, and where it comes from.
 
     Args:
+        said: what it says of each change of its harness.
         sources: the sessions that it learned from, and how many of its records are gone.
         later: ids of the releases that let it serve, or brought it back.
     """
@@ -62,6 +66,8 @@ def detail_view(listed: Listed, sources: tuple[Sequence[Source], int], run: Run 
             "files": len(release.tree.files),
         },
         "later": list(later),
+        "mutations": [mutation_view(one) for one in said.mutations] if said is not None else [],
+        "inverse": [plain(one) for one in said.inverse] if said is not None else [],
     }
 
 
@@ -89,15 +95,19 @@ def diff_view(found: ReleaseDiff, compared: TasksCompared, *, replies: bool) -> 
     }
 
 
-def why_view(answer: Answer, sessions: Sequence[Sequence[Source]]) -> JSONObject:
+def mutation_view(one: MutationFacts) -> JSONObject:
+    return {"kind": one.kind, "entry": one.entry, "reason": one.reason, "sessions": list(one.sessions), "author": one.author}
+
+
+def why_view(answer: Answer, behind: Sequence[tuple[Sequence[Source], MutationFacts | None]]) -> JSONObject:
     """Args:
-    sessions: of each of the answer's events.
+    behind: of each of the answer's events the sessions, and what its release says of that change.
     """
     return {
         "text": answer.text,
         "match": answer.match.value,
         "serving": answer.serving,
-        "releases": [_event_view(event, found) for event, found in zip(answer.events, sessions, strict=True)],
+        "releases": [_event_view(event, found, said) for event, (found, said) in zip(answer.events, behind, strict=True)],
         "nearest": [
             {"path": one.path, "line": one.line, "release_id": one.release_id, "likeness": round(one.likeness, 3)} for one in answer.nearest
         ],
@@ -108,7 +118,7 @@ def parts_view(parts: Sequence[Part]) -> JSON:
     return [{"text": part.text, "weight": part.weight} for part in parts]
 
 
-def _event_view(event: Event, sessions: Sequence[Source]) -> JSONObject:
+def _event_view(event: Event, sessions: Sequence[Source], said: MutationFacts | None) -> JSONObject:
     view = release_view(event.release, None)
     names = ("release_id", "state", "operation", "recorded_at", "who", "run_id", "restores", "recipe", "verdict")
     return {
@@ -119,6 +129,9 @@ def _event_view(event: Event, sessions: Sequence[Source]) -> JSONObject:
         "line": event.line,
         "number": event.number,
         "sessions": [source_view(source) for source in sessions],
+        "reason": said.reason if said is not None else "",
+        "author": said.author if said is not None else "",
+        "evidence": list(said.sessions) if said is not None else [],
     }
 
 

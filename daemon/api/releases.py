@@ -12,6 +12,7 @@ from starlette.routing import Route
 from daemon.api.common import query_flag, query_integer, scenario_in_path
 from daemon.api.release_views import detail_view, diff_view, listed_view, why_view
 from daemon.errors import BadRequest, NotFound
+from daemon.evolution.provenance import behind_line
 from daemon.experience.runs import Run
 from daemon.experience.sources import Source, sources
 from daemon.gateway.errors import json_response
@@ -21,6 +22,7 @@ from daemon.versions.diff import diff
 from daemon.versions.history import History
 from daemon.versions.listing import listed, standing
 from daemon.versions.manifest import RELEASE_ID_PATTERN
+from daemon.versions.mutations import MutationFacts
 from daemon.versions.names import named
 from daemon.versions.release import Release
 from daemon.versions.tasks_compared import compare_tasks
@@ -74,7 +76,8 @@ class ReleaseRoutes:
         release = named(services.repository, scenario, name)
         [one] = standing(services.repository, scenario, [release])
         later = [other.id for other in services.repository.chain(scenario) if other.manifest.restores == release.id]
-        return detail_view(one, sources(services.reader, scenario, release.manifest.records), self._run(release), later[::-1])
+        said = services.repository.reader.mutations(release.commit_id)
+        return detail_view(one, sources(services.reader, scenario, release.manifest.records), self._run(release), later[::-1], said)
 
     def _run(self, release: Release) -> Run | None:
         run_id = release.manifest.run_id
@@ -92,7 +95,13 @@ class ReleaseRoutes:
 
     def _why(self, scenario: str, text: str) -> JSONObject:
         answer = why(self._services.repository, self._history, scenario, text)
-        return why_view(answer, [self._sources(scenario, event) for event in answer.events])
+        return why_view(answer, [(self._sources(scenario, event), self._mutation(event)) for event in answer.events])
+
+    def _mutation(self, event: Event) -> MutationFacts | None:
+        """The change that the release says brought or removed the line."""
+        release = event.release
+        said = self._services.repository.reader.mutations(release.commit_id)
+        return behind_line(said.mutations, release.tree, event.path, event.line) if said is not None else None
 
     def _sources(self, scenario: str, event: Event) -> list[Source]:
         receipts = (event.source,) if event.source else event.release.manifest.records

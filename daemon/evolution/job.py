@@ -11,6 +11,7 @@ from daemon.engine.base import Capability, ModelInfo
 from daemon.errors import DataError
 from daemon.evolution.context import TrainingLimits
 from daemon.evolution.gate import FloorGate, Gate, PairedGate, ReviewGate
+from daemon.harness.mutations import Mutation
 from daemon.versions.manifest import EvaluationSummary, RecipeFacts
 from daemon.versions.release import Release
 
@@ -59,6 +60,8 @@ class Replayed(_Strict):
     compared_with: str
     """The release that it was evaluated against before."""
     change: str
+    mutations: tuple[Mutation, ...] = ()
+    """What the candidate says of its own changes."""
     harness: dict[str, str]
     """The whole tree of the two together: path → text."""
     lora_folder: Path | None = None
@@ -122,6 +125,8 @@ class Outcome(_Strict):
     sentence: str
     change: str = ""
     reason: str = ""
+    mutations: tuple[Mutation, ...] = ()
+    """What the recipe proposed, as far as it is not the whole file."""
     harness: dict[str, str] = Field(default_factory=dict)
     """The candidate's whole tree: path → text."""
     lora_folder: Path | None = None

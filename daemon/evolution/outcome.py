@@ -9,6 +9,7 @@ from daemon.errors import DataError
 from daemon.evolution.consent import unconfirmed
 from daemon.evolution.job import Outcome, RunJob
 from daemon.evolution.proposal import quarantine
+from daemon.evolution.provenance import facts_of
 from daemon.evolution.publish import engine_settings
 from daemon.files import sha256_file
 from daemon.harness.validate import check_harness
@@ -50,12 +51,14 @@ def draft_of(job: RunJob, outcome: Outcome, evaluated: LoRA | None) -> Draft:
         same = evaluated is not None and sha256_file(outcome.lora_folder / LORA_GGUF) == evaluated.id
         if not same and (evaluated is not None or outcome.verdict == "promoted"):
             raise DataError("The candidate's LoRA is not the one that was evaluated.", "Leave it alone once it is proposed.")
+    tree, proposed = HarnessTree(outcome.harness), outcome.mutations if job.replays is None else job.replays.mutations
+    author = outcome.recipe.name if outcome.recipe is not None else f"run {job.run_id}"
     evaluation: JSONObject | None = dict(outcome.evaluation) if outcome.evaluation is not None else None
     drafted = Draft(
         scenario=job.scenario,
         operation=Operation.TRAINING,
         base=base_facts(job.model),
-        harness=HarnessTree(outcome.harness),
+        harness=tree,
         lora_folder=outcome.lora_folder,
         lora=job.release.lora if outcome.lora_folder is None else None,
         change=outcome.change,
@@ -69,6 +72,7 @@ def draft_of(job: RunJob, outcome: Outcome, evaluated: LoRA | None) -> Draft:
         verdict=f"{outcome.verdict}: {outcome.sentence}",
         who=f"run {job.run_id}",
         compared_with=job.release.id,
+        mutations=facts_of(job.release.tree, tree, proposed, reason=outcome.reason, author=author),
     )
     replayed = job.replays
     if replayed is None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from daemon.errors import Conflict, DataError
 from daemon.evolution.job import Replayed
+from daemon.evolution.provenance import mutations_of
 from daemon.harness.validate import check_harness
 from daemon.versions.release import Release
 from daemon.versions.replay import Replay
@@ -41,6 +42,7 @@ def replayed(replay: Replay, repository: Repository, folder: Path, who: str, con
         commit_id=candidate.commit_id,
         compared_with=replay.compared.id,
         change=manifest.change,
+        mutations=mutations_of(repository, candidate),
         harness=dict(replay.tree.files),
         lora_folder=lora_folder,
         records=manifest.records,

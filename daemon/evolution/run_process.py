@@ -101,6 +101,7 @@ class RunProcess:
             sentence=evaluation.decision.sentence,
             change=candidate.change,
             reason=candidate.reason,
+            mutations=candidate.mutations,
             harness=dict(proposal.tree.files),
             lora_folder=candidate.lora_folder,
             records=candidate.records,

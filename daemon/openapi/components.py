@@ -135,6 +135,9 @@ _RELEASES: dict[str, JSONObject] = {
             "change": TEXT,
             "run_id": nullable(TEXT),
             "sessions": array(ref("LearnedFrom")),
+            "reason": TEXT,
+            "author": TEXT,
+            "evidence": array(TEXT),
         }
     ),
     "Comparison": obj(

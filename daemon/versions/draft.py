@@ -8,8 +8,10 @@ from pydantic import JsonValue
 
 from daemon.errors import DataError
 from daemon.files import sha256_file
+from daemon.harness_tree import HarnessTree
 from daemon.versions.manifest import Artifact, ArtifactKind, Manifest, read_manifest
-from daemon.versions.release import LORA_FILES, LORA_GGUF, Draft, LoRAFiles
+from daemon.versions.mutations import Mutations, inverse
+from daemon.versions.release import LORA_FILES, LORA_GGUF, Draft, LoRAFiles, Release
 from daemon.versions.weights import WeightStore
 
 
@@ -47,6 +49,15 @@ def content_id_of(draft: Draft) -> str:
     """The content id that a release of this draft would have; nothing is stored."""
     lora = draft.lora if draft.lora_folder is None else LoRAFiles(sha256_file(draft.lora_folder / LORA_GGUF), ())
     return manifest_of(draft, "r1", None, lora, 0.0).content_id
+
+
+def mutations_text(draft: Draft, release_id: str, parent: Release | None) -> str | None:
+    """The text of mutations.json; None where the draft says nothing of its changes."""
+    if not draft.mutations:
+        return None
+    back = inverse(parent.tree if parent is not None else HarnessTree(), draft.harness)
+    against = parent.id if parent is not None else None
+    return Mutations(scenario=draft.scenario, release_id=release_id, against=against, mutations=draft.mutations, inverse=back).to_json()
 
 
 def manifest_of(draft: Draft, release_id: str, parent_id: str | None, lora: LoRAFiles | None, now: float) -> Manifest:

@@ -1,7 +1,7 @@
 """Releases as git objects: the tree of a commit, written durably and read back.
 
 ```
-release.json  evaluation.json  .gitattributes  harness/…  lora/<pointers>
+release.json  evaluation.json  mutations.json  .gitattributes  harness/…  lora/<pointers>
 ```
 """
 
@@ -26,12 +26,14 @@ from daemon.files import fsync_folder
 from daemon.harness_tree import MAX_FILE_BYTES, MAX_FILES, HarnessTree, check_tree
 from daemon.records import JSONObject
 from daemon.versions.manifest import ArtifactKind, Manifest, plain_json, read_manifest
+from daemon.versions.mutations import Mutations, read_mutations
 from daemon.versions.release import LoRAFiles, Release, ReleaseState
 from daemon.versions.tombstones import Tombstones, hash_of
 from daemon.versions.weights import missing_parents
 
 MANIFEST_PATH: Final = b"release.json"
 EVALUATION_PATH: Final = b"evaluation.json"
+MUTATIONS_PATH: Final = b"mutations.json"
 _HARNESS: Final = b"harness"
 _LORA: Final = b"lora"
 _ATTRIBUTES: Final = b"* -text\nlora/* filter=lfs diff=lfs merge=lfs -text\n"
@@ -50,12 +52,21 @@ class ForeignCommit(DataError):
     """A commit where a release should be, which somebody pushed or committed with another git. It is never followed."""
 
 
-def build(manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluation_json: str | None, parents: list[str]) -> list[ShaFile]:
+def build(
+    manifest: Manifest,
+    tree: HarnessTree,
+    lora: LoRAFiles | None,
+    evaluation_json: str | None,
+    parents: list[str],
+    mutations_json: str | None = None,
+) -> list[ShaFile]:
     """All objects of a release, the commit last."""
     objects: list[ShaFile] = []
     files: dict[bytes, bytes] = {MANIFEST_PATH: manifest.to_json().encode(), b".gitattributes": _ATTRIBUTES}
     if evaluation_json is not None:
         files[EVALUATION_PATH] = evaluation_json.encode()
+    if mutations_json is not None:
+        files[MUTATIONS_PATH] = mutations_json.encode()
     for path, text in tree.files.items():
         files[_HARNESS + b"/" + path.encode()] = text.encode()
     for stored in lora.files if lora else ():
@@ -79,12 +90,19 @@ def commit_of(manifest: Manifest, root: ObjectID, parents: list[str]) -> Commit:
     return commit
 
 
-def root_of(manifest: ObjectID, evaluation: ObjectID | None, harness: ObjectID | None, lora: ObjectID | None) -> Tree:
+def root_of(
+    manifest: ObjectID, evaluation: ObjectID | None, harness: ObjectID | None, lora: ObjectID | None, mutations: ObjectID | None
+) -> Tree:
     """The root folder of a release, from the ids of its parts."""
     tree = Tree()
     tree.add(MANIFEST_PATH, _FILE_MODE, manifest)
     tree.add(b".gitattributes", _FILE_MODE, Blob.from_string(_ATTRIBUTES).id)
-    for name, mode, part in ((EVALUATION_PATH, _FILE_MODE, evaluation), (_HARNESS, _TREE_MODE, harness), (_LORA, _TREE_MODE, lora)):
+    for name, mode, part in (
+        (EVALUATION_PATH, _FILE_MODE, evaluation),
+        (MUTATIONS_PATH, _FILE_MODE, mutations),
+        (_HARNESS, _TREE_MODE, harness),
+        (_LORA, _TREE_MODE, lora),
+    ):
         if part is not None:
             tree.add(name, mode, part)
     return tree
@@ -267,6 +285,13 @@ class ObjectReader:
             self.blob(evaluation.sha).decode(errors="replace") if evaluation is not None and evaluation.sha is not None else None,
             tuple(parent.decode() for parent in commit.parents),
         )
+
+    def mutations(self, commit_id: str) -> Mutations | None:
+        """What the release says of its harness's changes; read when asked for, which is seldom."""
+        for entry in self.tree(self.commit(commit_id).tree).items():
+            if entry.path == MUTATIONS_PATH and entry.sha is not None:
+                return read_mutations(self.blob(entry.sha), f"commit {commit_id[:12]}")
+        return None
 
     def harness(self, tree_id: ObjectID) -> HarnessTree:
         """The tree below `harness/`, bounded and checked; releases that share it share the object."""

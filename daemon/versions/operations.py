@@ -61,7 +61,7 @@ def promote(repository: Repository, scenario: str, release_id: str, *, who: str,
             f"{candidate.id} was evaluated against {compared.id}; {head.id} serves something else now.",
             f"Ask again, and it is evaluated on {head.id}: `reef promote {candidate.id}`.",
         )
-    manifest = candidate.manifest
+    manifest, said = candidate.manifest, repository.reader.mutations(candidate.commit_id)
     return Draft(
         scenario=scenario,
         operation=Operation.PROMOTE,
@@ -80,6 +80,7 @@ def promote(repository: Repository, scenario: str, release_id: str, *, who: str,
         verdict=f"promoted by {who or 'a person'}; the gate had said: {manifest.verdict}" if manifest.verdict else "",
         who=who,
         promotes=candidate.commit_id,
+        mutations=said.mutations if said is not None else (),
     )
 
 

@@ -16,6 +16,7 @@ from daemon.harness_tree import HarnessTree
 from daemon.versions import git_objects
 from daemon.versions.git_objects import MANIFEST_PATH, UNREADABLE
 from daemon.versions.manifest import ArtifactKind, Manifest, read_manifest
+from daemon.versions.mutations import read_mutations
 from daemon.versions.release import LoRAFiles
 
 
@@ -28,6 +29,7 @@ class Rebuilder:
         self._trees: dict[ObjectID, Tree] = {}
         self._manifests: dict[ObjectID, Manifest] = {}  # by blob
         self._evaluations: list[ObjectID | None] = [None]
+        self._mutations: dict[tuple[str, str], ObjectID] = {}  # by scenario and release id
 
     def made(self, wanted: set[str]) -> dict[str, ShaFile]:
         """Those of `wanted` that can be made."""
@@ -41,7 +43,7 @@ class Rebuilder:
         return found
 
     def _read(self) -> None:
-        self._commits, self._trees, self._manifests, self._evaluations = {}, {}, {}, [None]
+        self._commits, self._trees, self._manifests, self._evaluations, self._mutations = {}, {}, {}, [None], {}
         for object_id in self._repo.object_store:
             try:
                 found = self._repo.object_store[object_id]
@@ -57,6 +59,12 @@ class Rebuilder:
     def _note(self, blob: Blob) -> None:
         try:
             self._manifests[blob.id] = read_manifest(blob.data, "a file")
+            return
+        except DataError:
+            pass
+        try:
+            said = read_mutations(blob.data, "a file")
+            self._mutations[said.scenario, said.release_id] = blob.id
         except DataError:
             self._evaluations.append(blob.id)  # or any other JSON: what it makes has another id then
 
@@ -79,9 +87,10 @@ class Rebuilder:
         harness = manifest.artifact(ArtifactKind.HARNESS)
         harness_id = self._harness(harness.content_id) if harness is not None else None
         lora = next((part for part in parts if isinstance(part, Tree)), None)
+        said = self._mutations.get((manifest.scenario, manifest.release_id))
         for evaluation in self._evaluations:
             for weights in (lora, None) if lora is not None else (None,):
-                yield git_objects.root_of(blob_id, evaluation, harness_id, weights.id if weights is not None else None)
+                yield git_objects.root_of(blob_id, evaluation, harness_id, weights.id if weights is not None else None, said)
 
     def _harness(self, content_id: str) -> ObjectID | None:
         for tree in self._trees.values():

@@ -16,6 +16,7 @@ from daemon.errors import DataError
 from daemon.harness_tree import HarnessTree
 from daemon.records import JSON, JSONObject
 from daemon.versions.manifest import RELEASE_ID_PATTERN, BaseModelFacts, EvaluationSummary, Manifest, Operation, RecipeFacts, StoredFile
+from daemon.versions.mutations import MutationFacts
 
 LORA_GGUF: Final = "lora.gguf"
 LORA_FILES: Final = ("adapter_model.safetensors", "adapter_config.json", LORA_GGUF)
@@ -66,6 +67,7 @@ class Draft:
     verdict: str = ""
     who: str = ""
     promotes: str | None = None  # commit id of the held candidate that this publishes
+    mutations: tuple[MutationFacts, ...] = ()  # what changed in the harness, why and by whom
     compared_with: str | None = None  # the release that it was made from and evaluated against; None: the head
 
 

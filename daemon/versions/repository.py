@@ -21,7 +21,7 @@ from daemon.harness_tree import HarnessTree, check_tree
 from daemon.versions import git_objects
 from daemon.versions.burying import bury, erase_files, replaced
 from daemon.versions.change import change_line
-from daemon.versions.draft import lora_of, manifest_of
+from daemon.versions.draft import lora_of, manifest_of, mutations_text
 from daemon.versions.kept import require_weights
 from daemon.versions.lock import WriteLock
 from daemon.versions.manifest import Manifest, StoredFile
@@ -169,7 +169,8 @@ class Repository:
                 release_id = self._next_id(draft.scenario, head)
                 manifest = manifest_of(draft, release_id, parent.id if parent else None, lora, time.time())
                 parents = [one for one in (parent.commit_id if parent else None, draft.promotes) if one]
-                release = self._commit(manifest, draft.harness, lora, git_objects.evaluation_text(draft.evaluation), parents)
+                said = mutations_text(draft, release_id, parent)
+                release = self._commit(manifest, draft.harness, lora, git_objects.evaluation_text(draft.evaluation), parents, said)
             except BaseException:
                 self._remove_unused(fresh)  # a full disk gets its space back
                 raise
@@ -276,20 +277,22 @@ class Repository:
     # --- inside ------------------------------------------------------------------------------------------------
 
     def _commit(
-        self, manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluation_json: str | None, parents: list[str]
+        self, manifest: Manifest, tree: HarnessTree, lora: LoRAFiles | None, evaluated: str | None, parents: list[str], said: str | None
     ) -> Release:
-        objects = git_objects.build(manifest, tree, lora, evaluation_json, parents)
+        objects = git_objects.build(manifest, tree, lora, evaluated, parents, said)
         durable = [*parents, *([self.release(manifest.scenario, manifest.restores).commit_id] if manifest.restores else [])]
         known = set[bytes]().union(*(self.reader.reachable(commit_id) for commit_id in durable))
         git_objects.write(self.path / "objects", objects, known)
-        release = Release(manifest, objects[-1].id.decode(), ReleaseState.PUBLISHED, tree, lora, evaluation_json, tuple(parents))
+        release = Release(manifest, objects[-1].id.decode(), ReleaseState.PUBLISHED, tree, lora, evaluated, tuple(parents))
         self._releases[release.commit_id] = release
         return release
 
     def _trace(self, candidate: Release) -> Release:
         """The candidate again, without weights, under `rejected/`."""
         manifest = candidate.manifest
-        trace = self._commit(manifest, candidate.tree, None, candidate.evaluation_json, list(candidate.parents[:1]))
+        mutations = self.reader.mutations(candidate.commit_id)
+        said = mutations.to_json() if mutations is not None else None
+        trace = self._commit(manifest, candidate.tree, None, candidate.evaluation_json, list(candidate.parents[:1]), said)
         self.refs.swap(rejected_refs(manifest.scenario) + manifest.release_id, None, trace.commit_id)
         return replace(trace, state=ReleaseState.REJECTED)
 

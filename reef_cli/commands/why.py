@@ -9,6 +9,7 @@ import typer
 from reef_cli import change_line, output
 from reef_cli.client import Client, scenario_path
 from reef_cli.options import AsJSON, Scenario
+from reef_cli.release_page import said
 
 if TYPE_CHECKING:
     from daemon.records import JSONObject
@@ -63,6 +64,8 @@ def _print_event(event: JSONObject) -> None:
     name = output.paint(output.text(event.get("release_id")), output.BOLD)
     print(f"{sign} {name} {' · '.join(facts)}: {change_line.line({'line': event.get('change')})}")
     print(f"    {_line(event)}")
+    if event.get("reason") or event.get("author"):
+        print(f"    {output.printable(said(event))}")
     sessions = output.rows(event, "sessions")
     for one in sessions[:_SESSIONS]:
         title = output.shorten(output.printable(output.text(one.get("title"), "")), _TITLE)

@@ -111,6 +111,16 @@ SHOWN: JSONObject = {
     "sessions": [{"id": "ses_1", "title": "How do I run the tests?\x07", "receipts": 2}],
     "commit_id": "ef" * 20,
     "later": ["r16"],
+    "mutations": [
+        {
+            "kind": "update",
+            "entry": "AGENTS.md#testing",
+            "reason": "it failed\x07 twice",
+            "author": "ace",
+            "sessions": ["s1", "s2", "s3", "s4"],
+        },
+        {"kind": "remove", "entry": "skills/guess/SKILL.md", "reason": "", "author": "", "sessions": []},
+    ],
     "tasks": {
         "reason": "Replies that the user corrected.",
         "statistics": {"p": 0.5, "level": 0.06, "look": 2, "probe_rise": 0.012, "probe_max_rise": 0.05, "more_tasks": 4},
@@ -140,6 +150,8 @@ def test_show_is_a_page_about_a_release(reef, daemon: StandIn) -> None:
         "promoted: better on the held-out tasks",
         "because of replies that the user corrected",
         "by the recipe ace on r13",
+        "~ AGENTS.md#testing  because: it failed  twice · by ace, from s1, s2, s3 and 1 more",
+        "− skills/guess/SKILL.md\n",
         "run_1 · started by schedule · took 5 min · seed 7",
         "held-out  1 → 2 of 3: 2 wins, 0 losses, 1 tie · tokens −50 %",
         "luck alone would do at least as well with probability .5",
@@ -281,11 +293,13 @@ def event(release_id: str, what: str, **more: object) -> JSONObject:
 def test_why_tells_the_story_of_a_line(reef, daemon: StandIn) -> None:
     sessions = [{"id": f"ses_{number}", "title": "How?"} for number in range(5)]
     found = [event("r2", "brought", recipe="ace", sessions=sessions, run_id="run_1"), event("r4", "removed", operation="rollback")]
+    found[0] |= {"reason": "it was \x07long", "author": "ace", "evidence": ["ses_0"]}
     daemon.answer("GET /reef/scenarios/default/why", {"match": "exact", "releases": found, "serving": False, "nearest": []})
     out = reef("why", "be brief").out
     for part in (
         "+ r2 brought by ace",
         "AGENTS.md:3  - Be brief.",
+        "because: it was  long · by ace, from ses_0",
         "from session ses_0  How?",
         "and 2 more (reef show r2)",
         "in run run_1",

@@ -17,6 +17,7 @@ from daemon.errors import DataError
 from daemon.versions.copies import Clone, Copies, Files
 from daemon.versions.fsck import LogFacts, Problem, Severity, fsck
 from daemon.versions.manifest import NewerManifest
+from daemon.versions.mutations import MutationFacts
 from daemon.versions.operations import promote
 from daemon.versions.refs import OUTSIDE, SCENARIOS, head_ref
 from daemon.versions.repair import repair
@@ -32,7 +33,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("template")
     repository = Repository(folder / "versions.git")
     repository.publish(draft(tree(rules="- a", lint="look"), evaluation={"wins": 1}), None)
-    repository.publish(draft(tree(rules="- b", lint="look"), lora_folder(folder / "job"), evaluation={"wins": 2}), "r1")
+    said = (MutationFacts.of("update", "AGENTS.md", "it helped", ["ses_1"], "ace"),)
+    repository.publish(draft(tree(rules="- b", lint="look"), lora_folder(folder / "job"), evaluation={"wins": 2}, mutations=said), "r1")
     repository.reject(repository.prepare(draft(tree(rules="- c"))))
     held = repository.hold(repository.prepare(draft(tree(rules="- d", lint="look"), lora_folder(folder / "job4", "four"))))
     repository.publish(promote(repository, "default", held.id, who="owner"), "r2")
@@ -108,6 +110,7 @@ PLACES: dict[str, Callable[[Path], Path]] = {
     "a folder of rules": lambda path: part(path, "r5", "harness"),
     "rules": lambda path: part(path, "r5", "harness/AGENTS.md"),
     "a manifest": lambda path: part(path, "r2", "release.json"),
+    "its mutations": lambda path: part(path, "r2", "mutations.json"),
     "an evaluation": lambda path: part(path, "r2", "evaluation.json"),
     "a pointer": lambda path: part(path, "r2", "lora/lora.gguf"),
     "weights": weights,
