@@ -69,6 +69,7 @@ FILING_FAILPOINTS: Final = (
 FORGET_FAILPOINTS: Final = (
     "forget.head-clean",  # what serves is put right, old releases still hold it
     "forget.buried",  # no release holds it, the database does
+    "forget.words-gone",  # searches find it no more, its records are there
     "forget.records-removed",  # its records are gone, their texts are not
 )
 
@@ -79,10 +80,21 @@ RESTORE_FAILPOINTS: Final = (
 )
 
 INSTALL_FAILPOINTS: Final = (
+    "install.fetched-one",  # npm has brought one of the packages, the folder has no name yet
+    "install.fetched",  # the program has its folder, no file of its agent is laid down
     "install.staged",  # every file of an agent lies beside, nothing names them
     "install.journal-written",  # the journal names them, none has its place
     "install.put-one",  # one has its place
     "install.written",  # all have, the journal is there still
+    "install.laid-down",  # all is there, but for the link by which it can be typed
+    "install.linked",  # the link is there, and nothing notes it
+)
+
+UNINSTALL_FAILPOINTS: Final = (
+    "uninstall.runtime-removed",  # the program is gone
+    "uninstall.removed-one",  # one of the agent's files is gone
+    "uninstall.removed",  # all are, what the agent wrote for itself is there
+    "uninstall.linked",  # all is gone but for the link by which it was typed
 )
 
 _armed, _, _count = os.environ.get("REEF_FAILPOINT", "").partition(":")

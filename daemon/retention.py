@@ -34,7 +34,7 @@ async def finish_erasing(services: Services) -> None:
     """Sweep what nothing refers to any more, if the daemon died while it erased. A failing disk is noted, and tried at the next start."""
     try:
         if await asyncio.to_thread(was_erasing, services.store):
-            await asyncio.to_thread(forget.finish, services.store)
+            await asyncio.to_thread(forget.resume, services.store)
             _log.info("What was being forgotten when the daemon died is gone")
     except ReefError as error:
         _log.warning("What was being forgotten could not be erased: %s", error)

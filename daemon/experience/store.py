@@ -107,6 +107,10 @@ class Store:
         """Take records out of the full-text index; before their rows are removed. See `Indexer.forget`; blocks."""
         self._indexer.forget(sequences, wipe=wipe)
 
+    def complete_words(self) -> None:
+        """Index again what lost its words though its records stayed. See `Indexer.complete`; blocks."""
+        self._indexer.complete()
+
     @property
     def commits(self) -> CommitMeasures:
         """How long the commits take, and how many writes share one."""

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from daemon.experience.check import check_search
 from daemon.experience.reader import Reader
+from daemon.experience.removal.forget import resume
+from daemon.experience.removal.sweeping import begin_erasing
 from daemon.experience.search.file import index_path
 from daemon.experience.search.text import Query
 from daemon.experience.store import Store
@@ -239,3 +242,16 @@ def test_a_text_is_found_by_itself(filled: Store, reader: Reader, text: str) -> 
     record = replace(inference([user(text)], assistant("ok")), session=f"t{time.monotonic_ns()}")
     filled.append(record).result(10)
     assert record.session in _found(reader, f'"{quoted}"')
+
+
+def test_what_a_killed_forgetting_took_out_of_the_index_alone_is_found_again(filled: Store, reader: Reader) -> None:
+    """Its records stand until the forgetting is asked for again: whoever searches must not believe that they are gone."""
+    assert filled.catch_up(10)
+    files = [item.sequence for item in reader.items("default") if item.session == "files"]  # type: ignore[union-attr]
+    begin_erasing(filled)
+    filled.forget_words(files, wipe=True)
+    assert _found(reader, "snake_case_names") == [] and check_search(filled.path) == []
+    assert resume(filled)
+    assert _found(reader, "snake_case_names") == ["files"] and check_search(filled.path) == []
+    filled.forget_words(files, wipe=True)
+    assert b"snake" not in index_path(filled.path).read_bytes()

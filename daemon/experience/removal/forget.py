@@ -77,14 +77,21 @@ def erase(store: Store, doomed: Doomed) -> bool:
         StorageError: the disk fails; what was not erased yet stays whole.
     """
     drop_unfiled(store.path, doomed.scenario, doomed.session)
-    store.forget_words((*doomed.sequences, *doomed.report_sequences), wipe=True)
     begin_erasing(store)
+    store.forget_words((*doomed.sequences, *doomed.report_sequences), wipe=True)
+    failpoint("forget.words-gone")
     for step in chunks(doomed.report_sequences, _STEP):
         store.alone(lambda connection, step=step: remove_reports(connection, step)).result()  # type: ignore[misc]
     for step in chunks(doomed.sequences, _STEP):
         store.alone(lambda connection, step=step: remove_records(connection, step)).result()  # type: ignore[misc]
         failpoint("forget.records-removed")
     store.alone(lambda connection: _silence_runs(connection, doomed.runs)).result()
+    return finish(store)
+
+
+def resume(store: Store) -> bool:
+    """What an erasing that was cut off left over is put right: records that stand still are found again. See `erase`."""
+    store.complete_words()
     return finish(store)
 
 

@@ -18,7 +18,7 @@ from daemon.experience.packing import object_from_json
 from daemon.experience.reader import Reader
 from daemon.experience.removal.forget import REWRITTEN_BYTES, remove_records, remove_reports
 from daemon.experience.removal.garbage import chunks
-from daemon.experience.removal.sweeping import sweep
+from daemon.experience.removal.sweeping import begin_erasing, end_erasing, sweep
 from daemon.experience.statements import select
 from daemon.experience.store import Store
 
@@ -131,6 +131,7 @@ def _making_room(reader: Reader, excess: int, needed: Collection[str], now: floa
 def _remove(store: Store, reader: Reader, sessions: Collection[int], needed: Collection[str], now: float) -> tuple[int, int]:
     """How many sessions and records went."""
     gone = records = 0
+    begin_erasing(store)
     for session in sessions:
         sequences = _sequences(reader, session)
         if not sequences or _is_needed(reader, sequences, needed) or _is_recent(reader, session, now):
@@ -151,6 +152,7 @@ def _remove(store: Store, reader: Reader, sessions: Collection[int], needed: Col
         sweep(store)
         store.forget_placed()
         store.scrub(REWRITTEN_BYTES).result()
+    end_erasing(store)
     return gone, records
 
 

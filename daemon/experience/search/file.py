@@ -142,6 +142,30 @@ def document(database: sqlite3.Connection, sequence: int, floor: int) -> Documen
     return None if row is None else _document(database, row, floor)
 
 
+def lost_documents(database: sqlite3.Connection, index: sqlite3.Connection) -> list[Document]:
+    """Records that the index has passed and does not hold, but for those without text. Reads all sequences."""
+    have = {int(row[0]) for row in index.execute("SELECT sequence FROM documents")}
+    rows = database.execute("SELECT sequence FROM records WHERE sequence <= ?", (fact(index, "sequence"),))
+    found = []
+    for sequence in sorted({int(row[0]) for row in rows} - have):
+        one = document(database, sequence, _floor(database, sequence))
+        if one is not None:
+            found.append(one)
+    return found
+
+
+def _floor(database: sqlite3.Connection, sequence: int) -> int:
+    """The highest message of the records before this one, which are not its own; 0 for the first of a session."""
+    session = database.execute(
+        "SELECT EXISTS (SELECT 1 FROM inferences i JOIN inferences o ON o.session = i.session AND o.sequence < i.sequence"
+        " WHERE i.sequence = ?)",
+        (sequence,),
+    ).fetchone()
+    if not session[0]:
+        return 0
+    return int(database.execute("SELECT coalesce(max(reply), 0) FROM inferences WHERE sequence < ?", (sequence,)).fetchone()[0])
+
+
 def _document(
     database: sqlite3.Connection, row: tuple[int, int, str, str | None, int | None, str | None, int], floor: int
 ) -> Document | None:

@@ -21,6 +21,7 @@ from daemon.experience.search.file import (
     document,
     fact,
     index_path,
+    lost_documents,
     next_documents,
     open_index,
     remove,
@@ -117,6 +118,23 @@ class Indexer:
             if wipe:
                 index.execute("INSERT INTO turns (turns) VALUES ('optimize')")
                 index.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def complete(self) -> None:
+        """Index again what is there and has lost its words, as `forget` leaves it where no removal followed.
+
+        Raises:
+            StorageError: the index cannot be written.
+        """
+        with self._lock, storage_errors():
+            index, reader = self._open()
+            documents = lost_documents(reader, index)
+            index.execute("BEGIN IMMEDIATE")
+            try:
+                add(index, documents)
+                index.execute("COMMIT")
+            except BaseException:
+                index.execute("ROLLBACK")
+                raise
 
     def _last_sequence(self) -> int:
         with storage_errors(), contextlib.closing(open_reader(self._database)) as reader:
