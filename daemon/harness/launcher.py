@@ -15,6 +15,12 @@ _SCRIPT = """\
 # Starts {title} on the model that Reef serves. Written by `reef install {name}`; `reef uninstall {name}` removes it.
 {check}{assignments}
 export {names}
+if [ -n "${{http_proxy-}}${{https_proxy-}}${{all_proxy-}}${{HTTP_PROXY-}}${{HTTPS_PROXY-}}${{ALL_PROXY-}}" ]; then
+    NO_PROXY=${{NO_PROXY-${{no_proxy-}}}}
+    NO_PROXY=${{NO_PROXY:+$NO_PROXY,}}127.0.0.1,localhost,::1
+    no_proxy=$NO_PROXY
+    export NO_PROXY no_proxy
+fi
 exec {command} "$@"
 """
 _CHECK = """\
@@ -26,7 +32,7 @@ fi
 unset _reef_served
 """
 _FOLDER = """\
-{variable}=$(
+{variable}={before}$(
     LC_ALL=C
     case $PWD in
     *[!\\ -~]* | *%*)
@@ -62,7 +68,7 @@ def launcher_script(
             takes no time.
         read: variables that get the first line of a file when the agent starts: a token is written into no second file.
         displaced: those of `environment` whose value the agent gives back to what it starts: it finds it as REEF_WAS_NAME, empty for none.
-        folder: the variable that gets the folder where the agent is started, as `plain_folder` writes it.
+        folder: the variable that gets the folder where the agent is started, as `plain_folder` writes it, behind what `environment` says.
     """
     check = ""
     if served is not None:
@@ -73,8 +79,8 @@ def launcher_script(
     assignments += [f"IFS= read -r {variable} <{shlex.quote(str(path))}" for variable, path in read.items()]
     names = [*map(was, displaced), *environment, *read]
     if folder:
-        assignments.append(_FOLDER.format(variable=folder))
-        names.append(folder)
+        assignments.append(_FOLDER.format(variable=folder, before=shlex.quote(environment.get(folder, ""))))
+        names += [folder] if folder not in environment else []
     if program.node_bin is not None:
         assignments.insert(0, f'PATH={shlex.quote(str(program.node_bin))}:"$PATH"')
         names.insert(0, "PATH")
