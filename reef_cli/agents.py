@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.errors import NotFound
-from daemon.harness.adapter import InstallContext
+from daemon.errors import ConfigError, NotFound, ReefError
+from daemon.harness.adapter import Adapter, InstallContext
 from daemon.harness_tree import HarnessTree
 from reef_cli import output
 
@@ -52,6 +54,30 @@ def served_context(client: Client, name: str, release_id: str = "") -> InstallCo
         tree=HarnessTree(files),
         release_id=release,
     )
+
+
+@contextlib.contextmanager
+def used(adapter: Adapter, home: Home) -> Iterator[Adapter]:
+    """While an adapter works: what one that is not ours does wrong is told of as its author's, and no bug of Reef's.
+
+    Raises:
+        ConfigError: it failed; names it and the log.
+    """
+    try:
+        yield adapter
+    except Exception as error:
+        if isinstance(error, ReefError) or type(adapter).__module__.partition(".")[0] == "adapters":
+            raise
+        from daemon.failure import log_bug
+
+        log = log_bug(error, f"the adapter {adapter.name}", home)
+        where = f" The details are in {log}." if log is not None else ""
+        raise ConfigError(f"The adapter {adapter.name!r} failed: {type(error).__name__}: {error}.", f"Tell its author.{where}") from error
+
+
+def usual_links(launcher: Path) -> list[Path]:
+    """The links to `launcher` that an installation may have made, noted or not."""
+    return [link for folder in _own_folders() if is_link_to(link := folder / launcher.name, launcher)]
 
 
 def link_on_path(launcher: Path) -> tuple[Path | None, str]:

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from daemon.errors import Conflict
 from daemon.harness.edits import HandEdits
 from reef_cli import output
 from reef_cli.client import Client, scenario_path
+from reef_cli.consent import Consent, confirmed
 
 if TYPE_CHECKING:
-    from daemon.records import JSON, JSONObject
+    from daemon.records import JSONObject
 
 
-def publish(client: Client, scenario: str, title: str, edits: HandEdits, confirm: bool) -> JSONObject:
+def publish(client: Client, scenario: str, title: str, edits: HandEdits, consent: Consent, as_json: bool) -> JSONObject:
     """Make the changes a release of the person's.
 
     Args:
-        confirm: what the guard finds in them is meant; else it is shown, and asked for where a person looks on.
+        consent: to what the guard finds in them; for the rest the person is asked, where one looks on: an agent may have written them.
 
     Raises:
-        Conflict: what serves has changed at the same places, or what the guard found is not confirmed; nothing has changed.
+        Conflict: what serves has changed at the same places, or nobody said yes; nothing has changed.
     """
     body: JSONObject = {"files": dict(edits.now.files), "base_release_id": edits.release_id, "note": f"in {title}"}
     client.post("/reef/scenarios", {"name": scenario})
     answer = client.post(scenario_path(scenario, "harness"), body)
-    findings = output.rows(answer, "findings")
-    if not findings:
+    if not output.rows(answer, "findings"):
         return answer
-    for one in findings:
-        where = f"{output.text(one.get('path'))}:{output.text(one.get('line'))}"
-        print(f"  {where}  {output.text(one.get('reason'))}: {output.printable(output.text(one.get('span')))}", file=sys.stderr)
-    if not (confirm or _asked()):
-        raise Conflict(
-            "The guard found what is shown above in your changes; they are not published.",
-            "If it is meant: reef update AGENT --confirm. To drop your changes: reef update AGENT --discard",
-        )
-    confirmed: list[JSON] = [one["id"] for one in findings]
-    return client.post(scenario_path(scenario, "harness"), {**body, "confirmed": confirmed})
-
-
-def _asked() -> bool:
-    import typer
-
-    return sys.stdin.isatty() and typer.confirm("Publish it all the same?", default=False, err=True)
+    look, again = f"reef update {scenario} --discard  drops your changes", f"reef update {scenario}"
+    yes = confirmed(answer, f"Publish what you changed in {title}", look, again, consent, as_json)
+    return client.post(scenario_path(scenario, "harness"), {**body, "confirmed": yes})

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from daemon.errors import ConfigError, DataError, NotFound
-from daemon.harness_tree import HarnessTree
+from daemon.harness_tree import HarnessTree, check_path
 from daemon.records import JSONObject
 
 ENTRY_POINT_GROUP: Final = "reef.adapters"
@@ -189,11 +189,33 @@ def find_adapter(name: str) -> Adapter:
         raise NotFound(f"There is no adapter named {name!r}.", hint)
     try:
         loaded = point.load()
-    except (ImportError, AttributeError, SyntaxError) as error:
+    except Exception as error:
         raise ConfigError(f"The adapter {name!r} ({point.value}) cannot be loaded: {error}.", "Reinstall or mend it.") from error
     if not (isinstance(loaded, type) and issubclass(loaded, Adapter)):
         raise ConfigError(f"The adapter {name!r} ({point.value}) is no Adapter class.", "Derive it from daemon.harness.adapter.Adapter.")
+    wrong = _wrong(name, loaded)
+    if wrong:
+        raise ConfigError(
+            f"The adapter {name!r} ({point.value}) {wrong}.", "Tell its author; docs/adapters.md says what an adapter must do."
+        )
     return loaded()
+
+
+def _wrong(name: str, found: type[Adapter]) -> str:
+    """What keeps an Adapter class from being used; empty: nothing."""
+    if missing := sorted(found.__abstractmethods__):
+        return f"does not say {', '.join(missing)}"
+    said = vars(Adapter)["__annotations__"].keys()
+    if absent := sorted(one for one in said if one not in {key for base in found.__mro__ for key in vars(base)}):
+        return f"does not say {', '.join(absent)}"
+    if found.name != name:
+        return f"calls itself {found.name!r}"
+    try:
+        for path in (*found.reads, *found.keeps):
+            check_path(path.removesuffix("/"))
+    except DataError as error:
+        return f"reads a path that it must not: {error.message.rstrip('.')}"
+    return ""
 
 
 def _points() -> dict[str, EntryPoint]:

@@ -90,6 +90,13 @@ class Place:
                 found.append(path)
         return sorted(found)
 
+    def check(self, files: Mapping[str, Content]) -> None:
+        """Whether `files` can lie here. Raises DataError for a path that leaves the place, Conflict for a link or a folder in the way."""
+        for path, content in files.items():
+            check_path(path)
+            _check_place(self.home, path)
+            content.text.encode()
+
     def lay_down(self, files: Mapping[str, Content], manifest: Manifest, replace: Collection[str] = ()) -> Manifest:
         """Put `files` (paths relative to the place) there, whole or not at all, and remove what the last installation wrote beside them.
 
@@ -101,9 +108,7 @@ class Place:
             Conflict: a path is a link or a folder, or a file that is not ours; nothing has changed.
             StorageError: the disk; what was there still works, or is completed by the next installation.
         """
-        for path in files:
-            check_path(path)
-            _check_place(self.home, path)
+        self.check(files)
         allowed = {*replace, *manifest.shared}
         if refused := [path for path in self.foreign(files) if path not in allowed]:
             raise Conflict(
@@ -148,6 +153,13 @@ class Place:
             fsync_folder(self.home)
         shutil.rmtree(self.home / _STAGING, ignore_errors=True)
 
+    def remove_everything(self) -> None:
+        """The whole place, whatever is in it. Raises StorageError."""
+        try:
+            shutil.rmtree(self.home)
+        except OSError as error:
+            raise StorageError(f"Cannot remove {error.filename or self.home}: {error.strerror}.", _MEND) from error
+
     def note_link(self, link: str) -> None:
         """Remember a link to the launcher, for the uninstall."""
         manifest = self.manifest()
@@ -161,13 +173,24 @@ class Place:
         Args:
             left: shared path below the place → what stays of it.
             keep: files and folders (with a slash at the end) below the place that a person would miss.
+
+        Raises:
+            StorageError: something cannot be removed; the same again goes on.
         """
+        try:
+            self._take_away(left, keep)
+        except OSError as error:
+            raise StorageError(f"Cannot remove {error.filename or self.home}: {error.strerror}.", _MEND) from error
+
+    def _take_away(self, left: Mapping[str, str], keep: Collection[str]) -> None:
         manifest = self.manifest()
         for path, digest in (manifest.files if manifest else {}).items():
             if path in left:
                 write_atomic(self.home / path, left[path], mode=0o600)
             elif manifest is not None and (path in manifest.shared or self._may_go(path, digest)):
                 self._remove(path)
+            failpoint("uninstall.removed-one")
+        failpoint("uninstall.removed")
         for folder, _, names in os.walk(self.home, topdown=False):
             for name in names:
                 there = Path(folder, name)
@@ -221,8 +244,11 @@ class Place:
 
 
 @contextlib.contextmanager
-def held(home: Path) -> Iterator[Place]:
-    """The place `home`, made where it is not there, with nobody else writing to it; what an interruption left is finished first.
+def held(home: Path, finish: bool = True) -> Iterator[Place]:
+    """The place `home`, made where it is not there, with nobody else writing to it.
+
+    Args:
+        finish: what an interruption left is finished first.
 
     Raises:
         Conflict: another installation is under way. StorageError: the folder cannot be made or written.
@@ -242,7 +268,8 @@ def held(home: Path) -> Iterator[Place]:
         raise Conflict(f"Another installation is writing to {home}.", "Wait until it is over, then try again.") from error
     place = Place(home)
     try:
-        place.recover()
+        if finish:
+            place.recover()
         yield place
     finally:
         with contextlib.suppress(OSError):  # nothing was installed: leave nothing
@@ -309,4 +336,5 @@ def _kept(there: Path, path: str, keep: Collection[str]) -> bool:
     return there.is_symlink() or there.stat().st_size > 8 or there.read_bytes().strip() not in (b"", b"{}", b"[]")
 
 
+_MEND = "Mend its permissions, or free the disk, then try again."
 _NO_LINKS = "Reef follows no links there; put the file itself in its place."

@@ -17,11 +17,11 @@ from typing import Final
 
 from watchfiles import awatch
 
-from daemon.errors import ReefError
+from daemon.errors import Conflict, ReefError
 from daemon.harness.adapter import Adapter, InstallContext, find_adapter
 from daemon.harness.edits import find_edits
 from daemon.harness.installed import MANIFEST, TREE, Binding, read_manifest
-from daemon.harness.installing import AGENT, JOURNAL, LEFT_ALONE
+from daemon.harness.installing import AGENT, JOURNAL, LEFT_ALONE, held
 
 _MOST_AGENTS: Final = 50
 _MOST_FOLDERS: Final = 2000
@@ -100,8 +100,8 @@ class InstalledAgents:
 
     def _look_at(self, name: str) -> tuple[_State, AgentState]:
         home, last = self._folder / name, self._seen.get(name)
-        if last is not None and (home / JOURNAL).exists():
-            return last  # an installation is under way
+        if (home / JOURNAL).exists() and not _finished(home) and last is not None:
+            return last
         adapter = self._adapter(name)
         state = tuple(_state(home, adapter))
         if last is not None and last[0] == state:
@@ -147,6 +147,18 @@ async def _until_others(agents: InstalledAgents, folders: list[Path], stopping: 
 async def _pause(stopping: asyncio.Event) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stopping.wait(), _LOOK_MS / 1000)
+
+
+def _finished(home: Path) -> bool:
+    """Finish an installation that was interrupted; False: one is under way."""
+    try:
+        with held(home):
+            return True
+    except Conflict:
+        return False
+    except ReefError as error:
+        _log.warning("An interrupted installation cannot be finished: %s", error)
+        return True
 
 
 def _load(name: str) -> Adapter | str:

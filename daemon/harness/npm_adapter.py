@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from daemon.errors import Unsupported
+from daemon.failpoints import failpoint
 from daemon.harness.adapter import Adapter, Detected, InstallContext, Installed, Launch, Rendering, read_variables
 from daemon.harness.installed import TREE, Binding, Manifest, write_tree
 from daemon.harness.installing import AGENT, Content, Place, held
@@ -31,6 +32,9 @@ class NpmAdapter(Adapter):
 
     displaced: ClassVar[tuple[str, ...]] = ()
     """Variables of the user's that `environment` hides from the agent, and that the agent gives back to what it starts."""
+
+    folder_variable: ClassVar[str] = ""
+    """Variable in which the agent takes the folder that it is started in, for a header of its requests; empty: none."""
 
     @abstractmethod
     def environment(self, context: InstallContext) -> dict[str, str]:
@@ -56,13 +60,22 @@ class NpmAdapter(Adapter):
 
     def _lay_down(self, context: InstallContext, place: Place, seen: Mapping[str, str]) -> Installed:
         rendering = self.render(context, place.present)  # first: a model that does not fit is refused before anything is fetched
+        place.check(agent_files(rendering))
         runtime = self.runtime(context)
         program = runtime.ensure(_log.info)
         launcher = launcher_path(context.home, self.name)
         line = served_line(context.base_url, context.model_id, context.context_tokens)
         served = (context.home.parent / SERVED, line) if line is not None else None
         script = launcher_script(
-            self.name, self.title, program, self.environment(context), self.arguments(context), served, self._read(context), self.displaced
+            self.name,
+            self.title,
+            program,
+            self.environment(context),
+            self.arguments(context),
+            served,
+            self._read(context),
+            self.displaced,
+            self.folder_variable,
         )
         files = {
             **agent_files(rendering),
@@ -103,6 +116,7 @@ class NpmAdapter(Adapter):
                 if rest is not None:
                     left[path] = rest
             self.runtime(context).remove()
+            failpoint("uninstall.runtime-removed")
             place.take_away(left, [f"{AGENT}/{name}" for name in (*self.reads, *self.keeps)])
 
     def launch(self, context: InstallContext, arguments: tuple[str, ...]) -> Launch:

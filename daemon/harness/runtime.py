@@ -20,7 +20,8 @@ from pathlib import Path
 
 import psutil
 
-from daemon.errors import EngineError, NotFound, StorageError, Unsupported
+from daemon.errors import Conflict, EngineError, NotFound, StorageError, Unsupported
+from daemon.failpoints import failpoint
 
 NODE_VERSION = "22.23.3"
 _INSTALL_TIMEOUT_S = 900
@@ -103,8 +104,8 @@ class Runtime:
 
     def find(self) -> Program | None:
         """What would be used: what was fetched before what the machine has; None where neither is in the range."""
-        for program in (self.own(), self.of_the_machine()):
-            if program is not None and self.package.accepts(program.version):
+        for look in (self.own, self.of_the_machine):
+            if (program := look()) is not None and self.package.accepts(program.version):
                 return program
         return None
 
@@ -112,7 +113,7 @@ class Runtime:
         """`find`, or fetch it.
 
         Raises:
-            NotFound: npm is not there. Unsupported: a version outside the range came.
+            NotFound: npm is not there. Unsupported: a version outside the range came. Conflict: one that does not answer is in use.
             EngineError: npm failed; the message names its log. StorageError: the folder cannot be written.
         """
         return self.find() or self._fetch(say)
@@ -147,12 +148,17 @@ class Runtime:
             if not _accepted_node(package.node):
                 say(f"Fetching Node {NODE_VERSION} (about 50 MB to fetch, 125 MB on disk) into {self.folder}")
                 self._npm(npm, partial, [f"node@{NODE_VERSION}"])
+                failpoint("install.fetched-one")
             say(f"Fetching {package.command} {package.version}")
             scripts = () if package.scripts else ("--ignore-scripts",)
             self._npm(npm, partial, [*scripts, f"{package.name}@{package.version}"])
             place = self.folder / package.version
+            if _runs(place):
+                message = f"{package.command} {package.version} runs, but does not answer its version within {_VERSION_TIMEOUT_S} s."
+                raise Conflict(message, "Try again, or close it before.")
             shutil.rmtree(place, ignore_errors=True)  # one that does not start
             os.replace(partial, place)
+            failpoint("install.fetched")
         except OSError as error:
             raise StorageError(f"Cannot write {self.folder}: {error.strerror}.", "Free disk space, then try again.") from error
         finally:

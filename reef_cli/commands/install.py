@@ -33,11 +33,13 @@ def install(
       reef install claude
     """
     from daemon.harness.adapter import find_adapter
-    from reef_cli.agents import served_context
+    from reef_cli.agents import served_context, used
 
     adapter = find_adapter(agent)
-    context = served_context(Client(), adapter.name, release)
-    installed = adapter.install(context)
+    client = Client()
+    context = served_context(client, adapter.name, release)
+    with used(adapter, client.home):
+        installed = adapter.install(context)
     how = put_on_path(adapter, context)
     if as_json:
         output.print_json(view(adapter, context, installed))
@@ -49,6 +51,7 @@ def install(
 
 def put_on_path(adapter: Adapter, context: InstallContext) -> str:
     """Link the launcher where it can be typed, and keep note of the link for the uninstall. Returns how to start the agent."""
+    from daemon.failpoints import failpoint
     from daemon.harness.installing import held
     from daemon.harness.launcher import launcher_path
     from reef_cli.agents import link_on_path
@@ -56,7 +59,9 @@ def put_on_path(adapter: Adapter, context: InstallContext) -> str:
     launcher = launcher_path(context.home, adapter.name)
     if not launcher.exists():
         return "Start it as you do."
+    failpoint("install.laid-down")
     link, sentence = link_on_path(launcher)
+    failpoint("install.linked")
     if link is not None:
         with held(context.home) as place:
             place.note_link(str(link))

@@ -25,14 +25,15 @@ def uninstall(
       reef uninstall pi
       reef uninstall pi --everything
     """
-    import shutil
     from pathlib import Path
 
     from daemon.errors import DataError
+    from daemon.failpoints import failpoint
     from daemon.harness.adapter import find_adapter
     from daemon.harness.installed import read_manifest
+    from daemon.harness.installing import held
     from daemon.harness.launcher import launcher_path
-    from reef_cli.agents import bare_context, is_link_to
+    from reef_cli.agents import bare_context, is_link_to, used, usual_links
 
     adapter = find_adapter(agent)
     context = bare_context(home(), adapter.name)
@@ -43,15 +44,19 @@ def uninstall(
             raise
         manifest = None
     was_there = context.home.is_dir()
-    for link in map(Path, manifest.links if manifest else ()):
-        if is_link_to(link, launcher_path(context.home, adapter.name)):
-            link.unlink(missing_ok=True)
+    launcher = launcher_path(context.home, adapter.name)
     if not everything:
-        adapter.uninstall(context)
+        with used(adapter, home()):
+            adapter.uninstall(context)
     elif context.home.is_symlink():
         context.home.unlink()
-    else:
-        shutil.rmtree(context.home, ignore_errors=True)
+    elif was_there:
+        with held(context.home, finish=False) as place:
+            place.remove_everything()
+    failpoint("uninstall.linked")
+    for link in {*map(Path, manifest.links if manifest else ()), *usual_links(launcher)}:
+        if is_link_to(link, launcher):
+            link.unlink(missing_ok=True)
     left = sorted(path for path in context.home.rglob("*") if not path.is_dir()) if context.home.is_dir() else []
     if as_json:
         output.print_json({"uninstalled": adapter.name, "was_installed": was_there, "left": [str(path) for path in left]})

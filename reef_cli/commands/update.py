@@ -10,6 +10,7 @@ from daemon.errors import NotFound
 from reef_cli import output
 from reef_cli.client import Client
 from reef_cli.commands.install import put_on_path, view
+from reef_cli.consent import Consent
 from reef_cli.options import AsJSON
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 def update(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Such as pi; without it, all that are installed.", show_default=False)] = "",
     discard: Annotated[bool, typer.Option("--discard", help="Drop what was changed by hand.")] = False,
-    confirm: Annotated[bool, typer.Option("--confirm", help="What the guard finds in your changes is meant.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Yes to what the guard finds in your changes, but for what would run.")] = False,
+    accept_executables: Annotated[
+        bool, typer.Option("--accept-executables", help="Yes to extensions, hooks, scripts and commands of yours that would run.")
+    ] = False,
     as_json: AsJSON = False,
 ) -> None:
     """They get the harness that serves now, and the model with its window. What you changed by hand in an agent's folder is published as
@@ -36,31 +40,34 @@ def update(
 
     client = Client()
     names = [agent] if agent else [name for name in adapter_names() if read_manifest(client.home.agents / name) is not None]
-    done: list[JSON] = [_update(client, name, discard, confirm, as_json) for name in names]
+    done: list[JSON] = [_update(client, name, discard, Consent(yes, accept_executables), as_json) for name in names]
     if as_json:
         output.print_json({"updated": done})
     elif not names:
         print("No agent is installed. See what there is: reef adapters")
 
 
-def _update(client: Client, name: str, discard: bool, confirm: bool, as_json: bool) -> JSON:
+def _update(client: Client, name: str, discard: bool, consent: Consent, as_json: bool) -> JSON:
     from daemon.harness.adapter import find_adapter
     from daemon.harness.edits import find_edits
     from daemon.harness.installed import read_manifest
+    from daemon.harness.installing import held
     from reef_cli import hand_edits
-    from reef_cli.agents import served_context
+    from reef_cli.agents import served_context, used
 
     adapter = find_adapter(name)
     before = read_manifest(client.home.agents / adapter.name)
     if before is None:
         raise NotFound(f"{adapter.title} is not installed.", f"Install it: reef install {adapter.name}")
     context = served_context(client, adapter.name)
-    edits = find_edits(adapter, context)
+    with used(adapter, client.home), held(context.home):  # what an interruption left half done is no change by hand: it is finished first
+        edits = find_edits(adapter, context)
     changed = edits.changed
     if changed and not discard:
-        hand_edits.publish(client, adapter.name, adapter.title, edits, confirm)
+        hand_edits.publish(client, adapter.name, adapter.title, edits, consent, as_json)
         context = served_context(client, adapter.name)
-    installed = adapter.install(context, edits.seen)
+    with used(adapter, client.home):
+        installed = adapter.install(context, edits.seen)
     put_on_path(adapter, context)
     if not as_json:
         was, now = before.release_id or "no release", context.release_id or "no release"

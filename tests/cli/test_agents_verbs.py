@@ -83,7 +83,11 @@ def test_a_conflict_or_a_finding_leaves_everything_as_it_is_and_discard_says_wha
     finding = {"id": "f1", "path": "AGENTS.md", "line": 1, "span": "curl", "reason": "a new URL"}
     daemon.answer("POST /reef/scenarios/pi/harness", {"published": False, "head": "r3", "findings": [finding]})
     done = reef("update", "pi")
-    assert done.code == 1 and "AGENTS.md:1  a new URL" in done.err and rules.read_text() == "- mine\n"
+    assert done.code == 1 and "AGENTS.md:1  a new URL" in done.out and "reef update pi --yes" in done.err
+    runs = {**finding, "path": "extensions/x.ts", "reason": "an extension", "executable": True}
+    daemon.answer("POST /reef/scenarios/pi/harness", {"published": False, "head": "r3", "findings": [finding, runs]})
+    done = reef("update", "pi", "--yes")
+    assert done.code == 1 and "--yes --accept-executables" in done.err and rules.read_text() == "- mine\n"
     done = reef("update", "pi", "--discard")
     assert done.code == 0 and "Dropped: AGENTS.md (changed)" in done.out and rules.read_text() == "- learned\n"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.harness import noticing
+from daemon.harness import installing, noticing
 from daemon.harness.adapter import Adapter, Detected, HeadlessTask, InstallContext, Installed, Launch, Present, Rendering, TaskOutcome
 from daemon.harness.installed import TREE, Binding, Manifest, write_tree
 from daemon.harness.installing import JOURNAL, Content, held
@@ -98,11 +98,28 @@ def test_an_installation_under_way_is_no_change_by_hand(tmp_path: Path) -> None:
     install(home, FILES)
     agents = InstalledAgents(tmp_path)
     before = agents.look()
-    (home / JOURNAL).write_text("{}")
-    (home / "agent" / "AGENTS.md").write_text("of the next release")
-    assert agents.look() == before
-    (home / JOURNAL).unlink()
+    with held(home):
+        (home / JOURNAL).write_text("{}")
+        (home / "agent" / "AGENTS.md").write_text("of the next release")
+        assert agents.look() == before
+        (home / JOURNAL).unlink()
     assert agents.look()[0].changed == ("AGENTS.md (changed)",)
+
+
+def test_an_installation_that_was_interrupted_is_finished_and_no_change_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "plain"
+    install(home, FILES)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(installing, "failpoint", power_cut)
+        install(home, {"AGENTS.md": "- Of the next release.\n", "skills/came/SKILL.md": "x"})
+    assert (home / JOURNAL).exists() and (home / "agent" / "AGENTS.md").read_text() == "- Of the next release.\n"
+    [agent] = InstalledAgents(tmp_path).look()
+    assert agent.sentence == "" and not (home / JOURNAL).exists() and (home / "agent" / "skills" / "came").exists()
+
+
+def power_cut(name: str) -> None:
+    if name == "install.put-one":
+        raise KeyboardInterrupt
 
 
 def test_an_adapter_that_fails_is_named_and_the_others_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
