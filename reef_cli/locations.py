@@ -22,5 +22,5 @@ def shown(path: Path) -> str:
 
 def client_settings(url: str, home: Home, model: str = "") -> list[tuple[str, str]]:
     """What an editor or an SDK asks for, by the words that its settings use."""
-    settings = [("OpenAI base URL", f"{url}/v1"), ("Anthropic's", url), ("API key", f"the text of {shown(home.client_token)}")]
+    settings = [("OpenAI base URL", f"{url}/v1"), ("Anthropic's URL", url), ("API key", f"the text of {shown(home.client_token)}")]
     return [*settings, ("Model", model)] if model else settings

@@ -13,6 +13,7 @@ from reef_cli import output
 from reef_cli.client import Client
 from reef_cli.connecting import TARGETS, Served
 from reef_cli.locations import home as default_home
+from reef_cli.locations import shown
 from reef_cli.options import AsJSON
 
 
@@ -26,7 +27,7 @@ class Known(StrEnum):
 
 def connect(
     client: Annotated[Known, typer.Argument(metavar="CLIENT", help="zed, vscode, continue, aider or cline.")],
-    show: Annotated[bool, typer.Option("--print", help="Write nothing: show what belongs where.")] = False,
+    print_only: Annotated[bool, typer.Option("--print", help="Write nothing: show what belongs where.")] = False,
     restore: Annotated[bool, typer.Option("--restore", help="Take the settings back.")] = False,
     as_json: AsJSON = False,
 ) -> None:
@@ -44,19 +45,19 @@ def connect(
     target = TARGETS[client.value]
     if restore:
         path = connecting.restore(target, client.value, default_home())
-        _tell(as_json, {"client": client.value, "path": str(path), "restored": True}, f"Reef's settings are out of {path}.")
+        _tell(as_json, {"client": client.value, "path": str(path), "restored": True}, f"Reef's settings are out of {shown(path)}.")
         return
     daemon = Client()
     served = _served(daemon, client.value)
-    hint = target.hint.format(token=daemon.home.client_token)
-    if show or target.put is None:
-        shown = replace(served, token=f"the text of {daemon.home.client_token}")
-        text = target.put("", shown)[0] if target.put else f"Base URL: {served.url}\nModel ID: {served.model}\n"
-        where = str(target.path(Path.home())) if target.put else ""
+    hint = target.hint.format(token=shown(daemon.home.client_token))
+    if print_only or target.put is None:
+        without_token = replace(served, token=f"the text of {shown(daemon.home.client_token)}")
+        text = target.put("", without_token)[0] if target.put else f"Base URL: {served.url}\nModel ID: {served.model}\n"
+        where = shown(target.path(Path.home())) if target.put else ""
         _tell(as_json, {"client": client.value, "path": where, "text": text, "hint": hint}, f"{where}\n\n{text}\n{hint}".lstrip())
         return
     path = connecting.connect(target, client.value, served, Path.home(), daemon.home)
-    said = f"{target.title} is connected by {path}.\n  {hint}"
+    said = f"{target.title} is connected by {shown(path)}.\n  {hint}"
     if target.holds_token:
         said += "\n  The file holds the client token as text and is readable for you alone: keep it out of what you share or sync."
     _tell(as_json, {"client": client.value, "path": str(path), "hint": hint}, said)

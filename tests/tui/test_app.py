@@ -41,7 +41,7 @@ async def test_what_a_person_changed_in_an_agents_folder_is_seen_and_what_to_typ
 
 async def test_the_engine_tab_looks_like_its_pictures(snapshots: Snapshots) -> None:
     async with opened(FakeDaemon(), "engine") as pilot:
-        await until(pilot, "history rewritten")
+        assert "98.0 MB model, else conversations" in await until(pilot, "history rewritten"), "why it takes more than its model"
         await snapshots.every_look(pilot, "engine")
 
 

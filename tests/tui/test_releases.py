@@ -57,6 +57,15 @@ async def test_recorded_text_is_neither_markup_nor_terminal_control() -> None:
         assert "\x1b" not in shown and "\x9b" not in shown and "\x07" not in shown
 
 
+async def test_the_first_release_says_what_to_do_next() -> None:
+    first = item(1, "the base model, without LoRA or harness", 0, "creation", current=True, who="daemon")
+    daemon = FakeDaemon({**answers(), f"{BASE}/releases": page([first]), f"{BASE}/releases/r1": {**first, "files": {}, "artifacts": []}})
+    async with opened(daemon, size=LARGE) as pilot:
+        shown = await until(pilot, "Nothing was learned yet.")
+        assert "the first release" in shown and "by creation" not in shown and "asked by" not in shown
+        assert "u Undo" not in shown.splitlines()[-1], "there is nothing to undo"
+
+
 async def test_a_scenario_without_a_release_says_what_makes_one(snapshots: Snapshots) -> None:
     async with opened(FakeDaemon({f"{BASE}/releases": page([])})) as pilot:
         await until(pilot, "has no release yet")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _STREAMS = 8
 _MISSES = 2
+_ENGINE = "engine"
+"""What the daemon calls the process that computes."""
 _SIGNS = {"ready": ("●", "$text-success"), "starting": ("◐", "$text-accent"), "restarting": ("▲", "$text-warning")}
 
 
@@ -134,7 +136,8 @@ def cache_note(engine: JSONObject) -> str:
 
 def memory(engine: JSONObject, status: JSONObject, width: int) -> Content:
     """Each process as a bar of the machine's memory; below, the disk."""
-    total, lines = engine.get("memory_bytes"), []
+    total, lines = engine.get("memory_bytes"), list[Content]()
+    weights = output.part(engine, "engine").get("size_bytes")
     whole = float(total) if isinstance(total, int | float) and total else 1.0
     room = max(4, width - 24)
     for process in output.rows(engine, "processes"):
@@ -146,6 +149,10 @@ def memory(engine: JSONObject, status: JSONObject, width: int) -> Content:
                 (_cut(name, 12).ljust(13), "$text-muted"), share_bar(share, room, "$text-secondary"), output.size(taken).rjust(11)
             )
         )
+        if name == _ENGINE and isinstance(weights, int) and isinstance(taken, int) and taken > 2 * weights:
+            long = f"  {output.size(weights)} is the model, the rest room for conversations"
+            short = f" {output.size(weights)} model, else conversations"
+            lines.append(Content.styled(long if len(long) <= width else short, "$text-muted"))
     disk = output.part(status, "disk")
     lines.append(
         Content.assemble(

@@ -25,6 +25,10 @@ _LEVEL_CELLS = 24
 _SESSIONS = 8
 _FILES = 12
 _NARROWEST = 24
+_NEXT = (
+    "Nothing was learned yet. 2 shows what was asked: g and b say there what a reply was worth, and reef bad --correction"
+    " how it should have been. 3 shows what learns; e starts it there."
+)
 _ROLES = {State.SERVING: "good", State.EARLIER: "muted", State.HELD: "waiting", State.PROMOTED: "muted", State.REJECTED: "bad"}
 
 
@@ -76,7 +80,7 @@ class ReleaseDetails(VerticalScroll, can_focus=True):
 
 def write(release: Release, known: JSONObject, width: int) -> Content:
     """The whole page; `known` is empty until the daemon has told more than the list."""
-    made = (output.age(release.recorded_at), f"by {release.by}", f"on {release.parent}" if release.parent else "")
+    made = (output.age(release.recorded_at), _how(release), f"on {release.parent}" if release.parent else "")
     lines = [
         line((f"{release.state.value} {release.standing}", _ROLES[release.state])),
         line((" · ".join(part for part in made if part), "muted")),
@@ -88,7 +92,15 @@ def write(release: Release, known: JSONObject, width: int) -> Content:
         lines += _evaluation(release.evaluation, min(_LEVEL_CELLS, width - 22), known)
     if known:
         lines += [*_sessions(known, width), *_content(known, width), *_origin(release, known)]
+    if release.serves and not release.parent:
+        lines += [*title("Next"), line((_NEXT, "plain"))]
     return page(lines)
+
+
+def _how(release: Release) -> str:
+    if not release.parent:
+        return "the first release"
+    return f"by {release.by}" if release.recipe else release.operation
 
 
 def _evaluation(found: Evaluation, cells: int, known: JSONObject) -> list[Content]:
