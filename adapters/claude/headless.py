@@ -1,0 +1,42 @@
+"""One task for Claude Code without a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from adapters.claude.environment import HEADERS, task_headers
+from adapters.claude.events import read_events
+from daemon.harness.adapter import HeadlessTask, TaskOutcome
+from daemon.harness.headless import run_to_end
+from daemon.harness.runtime import Program
+
+_TOOLS: Final = "Bash,Edit,Write,NotebookEdit,WebFetch"
+"""Run without asking, for there is nobody to ask. What the settings deny stays denied."""
+
+
+def run_headless(program: Program, own: Mapping[str, str], task: HeadlessTask) -> TaskOutcome:
+    """Play `task` in its working copy. The prompt goes in on stdin: as an argument it would be seen in the process list.
+
+    Args:
+        own: the variables that point Claude Code at its folder and at Reef.
+    """
+    command = [str(program.command), "--print", "--output-format", "stream-json", "--verbose", "--allowedTools", _TOOLS]
+    headers = {HEADERS: task_headers(own[HEADERS], task.working_copy, task.session)}
+    environment = {**program.environment(task.environment), **own, **headers}
+    ended = run_to_end(command, task.working_copy, environment, task.prompt, task.timeout_s)
+    outcome = read_events(ended.output.splitlines())
+    error = f"No answer within {task.timeout_s:.0f} s." if ended.timed_out else outcome.error
+    return TaskOutcome(
+        exit_code=ended.exit_code if ended.exit_code != 0 or not error else 1,
+        text=outcome.reply,
+        timed_out=ended.timed_out,
+        log=ended.log,
+        details={
+            "error": error,
+            "response_ids": list(outcome.response_ids),
+            "input_tokens": outcome.input_tokens,
+            "output_tokens": outcome.output_tokens,
+            "denied": list(outcome.denied),
+        },
+    )
