@@ -1,0 +1,1 @@
+"""The adapter of codex, a coding agent from npm."""
