@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO, TypeAlias
+
+import typer
 
 from daemon.errors import Conflict
 from reef_cli import output
@@ -13,6 +15,11 @@ if TYPE_CHECKING:
     from daemon.records import JSON, JSONObject
 
 _MOST_LINES = 200
+
+YesToFindings: TypeAlias = Annotated[bool, typer.Option("--yes", help="Yes to what the guard finds, but for what would run.")]
+AcceptExecutables: TypeAlias = Annotated[
+    bool, typer.Option("--accept-executables", help="Yes to extensions, hooks, scripts and commands that would run.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +112,6 @@ def _show(shown: JSONObject, found: list[Found], look: str, stream: TextIO) -> N
 
 
 def _asked(what: str, runs: bool) -> bool:
-    import typer
-
     if not sys.stdin.isatty():
         return False
     if runs:

@@ -61,6 +61,7 @@ VERBS = (
     Verb("diff", RELEASES, "Compare two releases: files, LoRA, settings, evaluation."),
     Verb("why", RELEASES, "Find the release and the sessions behind a line of what serves, or behind the LoRA."),
     Verb("explain", RELEASES, "Write one file about a release, to show to others."),
+    Verb("harness", RELEASES, "Show the rules, skills and commands that serve, publish a folder of them, or list what agents propose."),
     Verb("promote", RELEASES, "Let a held release serve."),
     Verb("rollback", RELEASES, "Serve an earlier release again."),
     Verb("undo", RELEASES, "Revert the last operation."),

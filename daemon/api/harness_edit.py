@@ -7,6 +7,7 @@ place is named. The guard reads them as it reads everybody's: what it finds is a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -14,12 +15,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.api.common import require_owner, scenario_in_path
+from daemon.api.release_views import plain
 from daemon.api.views import release_view
 from daemon.errors import BadRequest, Conflict
+from daemon.evolution.consent import side_by_side
 from daemon.evolution.provenance import facts_of
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import json_response
-from daemon.gateway.wires.fields import text, texts
+from daemon.gateway.wires.fields import boolean, text, texts
 from daemon.harness.finding import Finding, finding_id, finding_view
 from daemon.harness.guard import inspect
 from daemon.harness.validate import check_harness
@@ -50,18 +53,21 @@ class HarnessEditRoutes:
         return [Route("/reef/scenarios/{scenario}/harness", self.edit, methods=["POST"])]
 
     async def edit(self, request: Request) -> Response:
-        """`published` is false where nothing would change, or where `findings` must be confirmed first."""
+        """`published` is false where nothing would change, where `findings` must be confirmed first, and with `dry_run`.
+
+        `files` are side by side then: with `dry_run` all that would change, else those with findings.
+        """
         who = require_owner(request, "Changing a harness by hand")
         scenario, body = scenario_in_path(request, self._services), await read_json(request)
         wanted = HarnessTree(_files(body))
         base, seen = text(body, "base_release_id", limit=20) or "", text(body, "expected_head", limit=20)
         note = text(body, "note", limit=1000) or ""
         merged = await asyncio.to_thread(self._merge, scenario, wanted, base)
-        confirmed = frozenset(texts(body, "confirmed", most=_MOST_CONFIRMED))
+        confirmed, dry_run = frozenset(texts(body, "confirmed", most=_MOST_CONFIRMED)), boolean(body, "dry_run")
         open_findings: list[JSON] = [finding_view(one) for one in merged.findings if finding_id(one) not in confirmed]
         told: JSONObject = {"published": False, "head": merged.head.id, "findings": open_findings}
-        if open_findings or merged.tree.content_id == merged.head.tree.content_id:
-            return json_response(told)
+        if dry_run or open_findings or merged.tree.content_id == merged.head.tree.content_id:
+            return json_response({**told, "files": await asyncio.to_thread(_shown, merged, None if dry_run else open_findings)})
         manifest = merged.head.manifest
         draft = Draft(
             scenario=scenario,
@@ -90,6 +96,13 @@ class HarnessEditRoutes:
             raise Conflict(f"{head.id} and the changes by hand touch the same places:{shown}", hint)
         check_harness(tree)
         return _Merged(head, tree, tuple(inspect(head.tree, tree)))
+
+
+def _shown(merged: _Merged, findings: Sequence[JSON] | None) -> JSON:
+    """The files with findings side by side; None: all that differ."""
+    before, after = merged.head.tree, merged.tree
+    paths = {one["path"] for one in findings if isinstance(one, dict)} if findings is not None else {*before.files, *after.files}
+    return plain(list(side_by_side(before, after, {path for path in map(str, paths) if before.files.get(path) != after.files.get(path)})))
 
 
 def _files(body: JSONObject) -> dict[str, str]:

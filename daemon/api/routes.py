@@ -14,6 +14,7 @@ from daemon.api.harness import HarnessRoutes
 from daemon.api.harness_changes import HarnessChangeRoutes
 from daemon.api.harness_edit import HarnessEditRoutes
 from daemon.api.harness_install import HarnessInstallRoutes
+from daemon.api.harness_proposals import HarnessProposalRoutes
 from daemon.api.imports import ImportRoutes
 from daemon.api.metrics import MetricRoutes
 from daemon.api.models import ModelRoutes
@@ -55,4 +56,5 @@ def all_routes(services: Services) -> list[Route]:
         *HarnessInstallRoutes(services).routes(),
         *HarnessEditRoutes(services).routes(),
         *HarnessChangeRoutes(services).routes(),
+        *HarnessProposalRoutes(services).routes(),
     ]

@@ -52,11 +52,11 @@ def require_yes(repository: Repository, head: Release, candidate: str, tree: Har
     findings = tuple(inspect(head.tree, tree, personal_lines(repository, head.manifest.scenario)))
     if all(finding_id(one) in confirmed for one in findings):
         return
-    raise Unconfirmed(candidate, head, findings, _changes(head.tree, tree, {one.path for one in findings}))
+    raise Unconfirmed(candidate, head, findings, side_by_side(head.tree, tree, {one.path for one in findings}))
 
 
-def _changes(before: HarnessTree, after: HarnessTree, paths: Collection[str]) -> tuple[FileChange, ...]:
-    """The files with findings, side by side, as far as there is room for them."""
+def side_by_side(before: HarnessTree, after: HarnessTree, paths: Collection[str]) -> tuple[FileChange, ...]:
+    """These files of two trees, as far as there is room for them; of the rest, that they differ."""
     found: list[FileChange] = []
     room = _MOST_COMPARED_BYTES
     for path in sorted(paths):

@@ -11,6 +11,7 @@ _MOVE = obj({"release_id": text(20, least=1)}, {"expected_head": nullable(TEXT)}
 _PROMOTE = obj({"release_id": text(20, least=1)}, {"expected_head": nullable(TEXT), "confirmed": array(TEXT)})
 _IN_SCENARIO: dict[str, JSONObject] = {"x-reef-scenario": {**text(100), "description": "The default one otherwise."}}
 _PIN = obj({"release_id": TEXT, "pinned": BOOLEAN, "changed": BOOLEAN, "pins": array(TEXT)})
+_PROPOSED = obj({"proposal_id": nullable(TEXT), "admitted": BOOLEAN, "reason": TEXT})
 _ITEM = obj(
     {"kind": TEXT, "what": TEXT, "why": TEXT, "size_bytes": INTEGER, "files": INTEGER, "releases": array(TEXT)},
     {"scenario": nullable(TEXT)},
@@ -185,13 +186,40 @@ _HARNESS = (
         f"{_SCENARIO}/harness",
         "Publish a person's changes by hand, merged onto what serves; what the guard finds must be confirmed first.",
         "Harness",
-        {200: obj({"published": BOOLEAN, "head": TEXT, "findings": array(OBJECT)}, {"release": ref("Release")})},
+        {200: obj({"published": BOOLEAN, "head": TEXT, "findings": array(OBJECT)}, {"files": array(OBJECT), "release": ref("Release")})},
         obj(
             {"files": OBJECT},
-            {"base_release_id": TEXT, "expected_head": TEXT, "note": TEXT, "confirmed": array(TEXT)},
+            {"base_release_id": TEXT, "expected_head": TEXT, "note": TEXT, "confirmed": array(TEXT), "dry_run": BOOLEAN},
         ),
         errors=_MOVING,
         owner=True,
+    ),
+    Operation(
+        "POST",
+        "/reef/harness/proposals",
+        "A running agent proposes changes; they wait as a held candidate (201), or are refused with the `reason`.",
+        "Harness",
+        {200: _PROPOSED, 201: _PROPOSED},
+        obj(
+            {
+                "mutations": array(
+                    obj({"kind": one_of("create", "update", "remove"), "entry": text(200, least=1)}, {"text": TEXT, "reason": text(500)})
+                ),
+                "reason": text(500, least=1),
+                "session": text(128, least=1),
+            }
+        ),
+        headers=_IN_SCENARIO,
+        errors=(404, 429, 503),
+    ),
+    Operation(
+        "GET",
+        "/reef/harness/proposals",
+        "What agents proposed and waits for a person, newest first.",
+        "Harness",
+        {200: obj({"proposals": array(OBJECT)})},
+        headers=_IN_SCENARIO,
+        errors=(404,),
     ),
     Operation("GET", "/reef/harness/adapters", "Which agents can be installed.", "Harness", {200: obj({"adapters": array(TEXT)})}),
     Operation(

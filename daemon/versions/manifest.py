@@ -33,6 +33,8 @@ class Operation(StrEnum):
     FORGET = "forget"
     EDIT = "edit"
     """A person's changes by hand."""
+    PROPOSAL = "proposal"
+    """An agent's, out of its own session."""
 
 
 class ArtifactKind(StrEnum):

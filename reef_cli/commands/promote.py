@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from reef_cli.commands.show import Release
-from reef_cli.consent import Consent
+from reef_cli.consent import AcceptExecutables, Consent, YesToFindings
 from reef_cli.head import move
 from reef_cli.options import AsJSON, Scenario
 
 
 def promote(
     release: Release,
-    yes: Annotated[bool, typer.Option("--yes", help="Yes to what the guard finds, but for what would run.")] = False,
-    accept_executables: Annotated[
-        bool, typer.Option("--accept-executables", help="Yes to extensions, hooks, scripts and commands that would run.")
-    ] = False,
+    yes: YesToFindings = False,
+    accept_executables: AcceptExecutables = False,
     scenario: Scenario = "default",
     as_json: AsJSON = False,
 ) -> None:
