@@ -56,7 +56,8 @@ def check_tree(tree: HarnessTree) -> None:
         try:
             size_bytes = len(text.encode())
         except UnicodeEncodeError as error:
-            raise DataError(f"{path} is not valid UTF-8.", "Save it as UTF-8 text.") from error
+            line = text.count("\n", 0, error.start) + 1
+            raise DataError(f"{path}:{line}: half a character is not valid UTF-8.", "Save it as UTF-8 text.") from error
         if size_bytes > MAX_FILE_BYTES:
             raise DataError(f"{path} is larger than {MAX_FILE_BYTES // 1024} KiB.", "Split it, or leave out what an agent need not read.")
         same = folded.setdefault(path.casefold(), path)

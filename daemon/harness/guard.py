@@ -11,6 +11,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 
 from daemon.harness.finding import Finding, is_invisible
 from daemon.harness.programs import RUNS, is_program, started
@@ -36,6 +37,10 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"|\beval\s+[\"']?(?:\$\(|`)[^\n]*|\b(?:source|\.)\s+<\([^\n]*",
         ),
         ("a place of credentials", rf"(?:{_CREDENTIALS})\S{{0,80}}"),
+        (
+            "a file outside of the project that is read in",
+            r"(?<![\w@`.])@(?:~|\.\./|/(?:etc|home|root|users|var|private|tmp|opt|usr|proc|sys|mnt|volumes|srv|dev|run)\b)[^\s`]{0,120}",
+        ),
         ("a base64 block", rf"(?-i:(?<!{_B64})(?={_B64}*[A-Z])(?={_B64}*[a-z])(?={_B64}*[0-9]){_B64}{{60,}}={{0,2}})"),
         (
             "widened permissions",
@@ -137,15 +142,21 @@ def _scan_all(path: str, text: str) -> Iterator[Finding]:
 
 
 def _scan_text(path: str, text: str, line: int | None) -> Iterator[Finding]:
-    """`line` None: count it."""
+    """`line` None: count it. The same span is told once, where it stands first."""
     ends = [index for index, character in enumerate(text) if character == "\n"]
-    for reason, start, span in _matches(text):
-        yield Finding.of(path, line or bisect_left(ends, start) + 1, span, reason)
+    seen: set[tuple[str, str]] = set()
+    for reason, start, span in chain(_matches(text), _hidden(text)):
+        if (reason, span) not in seen:
+            seen.add((reason, span))
+            yield Finding.of(path, line or bisect_left(ends, start) + 1, span, reason)
+
+
+def _hidden(text: str) -> Iterator[tuple[str, int, str]]:
     for match in _UNUSUAL.finditer(text):
         index = match.start()
         if is_invisible(match[0]) and not _joins_emoji(text, index):
             around = text[max(0, index - 20) : index + 20].replace("\n", " ")
-            yield Finding.of(path, line or bisect_left(ends, index) + 1, around, "an invisible or bidirectional character")
+            yield "an invisible or bidirectional character", index, around
 
 
 def _matches(text: str) -> Iterator[tuple[str, int, str]]:

@@ -81,7 +81,7 @@ REFUSED: tuple[tuple[JSONObject, str], ...] = (
     ({"kind": "create", "entry": "skills/x/SKILL.md", "text": "x"}, "skills/x/SKILL.md:1: `name` must be 'x'"),
     ({"kind": "create", "entry": "../x.md", "text": "x"}, "has an empty, `.` or `..` part"),
     ({"kind": "create", "entry": "/etc/passwd", "text": "x"}, "is absolute"),
-    ({"kind": "create", "entry": "prompts/a.md", "text": "\ud800"}, "is not valid UTF-8"),
+    ({"kind": "create", "entry": "prompts/a.md", "text": "\ud800"}, "prompts/a.md:1: half a character is not valid UTF-8"),
     ({"kind": "update", "entry": "AGENTS.md", "text": "- a rule\n"}, "r2 says that already"),
     ({"kind": "create", "entry": "prompts/a.md", "text": "Use sk-proj-" + "aB3dE5fG7h" * 6}, "looks like a secret"),
 )

@@ -93,6 +93,16 @@ def settings_of(**permissions: object) -> dict[str, str]:
         ({}, {"settings.json": '{"theme": "dark", "description": "subscription"}'}, []),
         ({}, {"settings.json": '{"hooks": {"Stop": [{"command": "sh x"}]}}'}, ["a program that the agent starts"]),
         ({}, {"settings.json": '{"env": {"NODE_OPTIONS": "-r x"}}'}, ["a program that the agent starts"]),
+        (
+            {},
+            {"settings.json": '{"apiKeyHelper": "x", "fileSuggestion": {"command": "x"}, "gcpAuthRefresh": "x", "otelHeadersHelper": "x"}'},
+            ["a program that the agent starts"] * 4,
+        ),
+        (
+            {},
+            {"settings.json": '{"enableAllProjectMcpServers": true, "enabledPlugins": {"x": 1}, "extraKnownMarketplaces": {"a": 1}}'},
+            ["a program that the agent starts"] * 3,
+        ),
         ({"settings.json": '{"hooks": {"PreToolUse": "check"}}'}, {"settings.json": "{}"}, ["a restriction is lifted"]),
     ],
 )
