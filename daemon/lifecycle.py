@@ -22,7 +22,7 @@ from daemon.evolution.schedule import Scheduler
 from daemon.gateway.gateway import Gateway
 from daemon.gateway.security import Names
 from daemon.harness.noticing import watch_agents
-from daemon.harness.served import tell_agents
+from daemon.harness.served import tell_agents, tell_no_more
 from daemon.instance import Instance
 from daemon.listener import Server, bind, make_server, raise_file_limit
 from daemon.observing import logs
@@ -82,6 +82,7 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                 try:
                     await _serve(server, listener, services, gateway)
                 finally:
+                    tell_no_more(home.agents)
                     for task in tasks:
                         task.cancel()
                     await asyncio.gather(*tasks, return_exceptions=True)

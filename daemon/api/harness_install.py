@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,6 +25,7 @@ _SCRIPT = """\
 #!/bin/sh
 # Installs {name} on the model that Reef serves, into Reef's home on this machine. Needs no root; running it again is safe.
 # What it writes is verified by hash. To take it away: reef uninstall {name}
+# shellcheck disable=SC2016,SC2089,SC2090  # what stands in quotes is meant as it stands
 set -eu
 
 main() {{
@@ -59,10 +62,10 @@ class HarnessInstallRoutes:
         if release_id:
             release = await asyncio.to_thread(named, self._services.repository, name, release_id)
             arguments += ["--release", release.id]
-        script = _SCRIPT.format(
-            name=name,
-            python=shlex.quote(sys.executable),
-            home=shlex.quote(str(self._services.home.root)),
-            arguments=shlex.join(arguments),
-        )
+        script = install_script(name, sys.executable, self._services.home.root, arguments)
         return Response(script, media_type="text/x-shellscript; charset=utf-8", headers={"cache-control": "no-store"})
+
+
+def install_script(name: str, python: str, home: Path, arguments: Sequence[str]) -> str:
+    """POSIX sh; whatever the folders are called."""
+    return _SCRIPT.format(name=name, python=shlex.quote(python), home=shlex.quote(str(home)), arguments=shlex.join(arguments))

@@ -159,6 +159,14 @@ class Adapter(ABC):
             Conflict: a file that would be replaced was changed by hand; names it.
         """
 
+    def renew(self, context: InstallContext) -> Installed:
+        """Tell the installed agent of the model, the window and the address of `context`; the harness stays, and what was changed by hand.
+
+        Raises:
+            Unsupported: the model does not fit. Conflict: it cannot be done without touching a change by hand.
+        """
+        return self.install(context)
+
     @abstractmethod
     def uninstall(self, context: InstallContext) -> None:
         """Leave nothing of ours."""

@@ -97,27 +97,31 @@ class Place:
             _check_place(self.home, path)
             content.text.encode()
 
-    def lay_down(self, files: Mapping[str, Content], manifest: Manifest, replace: Collection[str] = ()) -> Manifest:
+    def lay_down(
+        self, files: Mapping[str, Content], manifest: Manifest, replace: Collection[str] = (), keep: Collection[str] = ()
+    ) -> Manifest:
         """Put `files` (paths relative to the place) there, whole or not at all, and remove what the last installation wrote beside them.
 
         Args:
             manifest: of this installation; its `files` are filled in here.
             replace: paths that may be replaced though they were changed by hand: their text is safe elsewhere. A shared file always may.
+            keep: paths that stay as they are, and count as changed by hand from what `files` says.
 
         Raises:
             Conflict: a path is a link or a folder, or a file that is not ours; nothing has changed.
             StorageError: the disk; what was there still works, or is completed by the next installation.
         """
         self.check(files)
-        allowed = {*replace, *manifest.shared}
+        allowed = {*replace, *keep, *manifest.shared}
         if refused := [path for path in self.foreign(files) if path not in allowed]:
             raise Conflict(
                 f"{', '.join(str(self.home / path) for path in refused)}: not as Reef wrote it, so it stays.",
                 "Move it away, or take its changes over: `reef update`",
             )
-        last = self.manifest()
-        complete = manifest.model_copy(update={"files": {path: files[path].sha256 for path in sorted(files)}})
+        last, digests = self.manifest(), {path: files[path].sha256 for path in sorted(files)}
         gone = sorted(path for path, digest in (last.files if last else {}).items() if path not in files and self._may_go(path, digest))
+        files = {path: content for path, content in files.items() if path not in keep}
+        complete = manifest.model_copy(update={"files": digests})
         try:
             self._stage(files)
             failpoint("install.staged")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import quote
@@ -13,6 +15,7 @@ from daemon.harness.runtime import Program
 _SCRIPT = """\
 #!/bin/sh
 # Starts {title} on the model that Reef serves. Written by `reef install {name}`; `reef uninstall {name}` removes it.
+# shellcheck disable=SC2016,SC2089,SC2090  # what stands in quotes is meant as it stands
 {check}{assignments}
 export {names}
 if [ -n "${{http_proxy-}}${{https_proxy-}}${{all_proxy-}}${{HTTP_PROXY-}}${{HTTPS_PROXY-}}${{ALL_PROXY-}}" ]; then
@@ -27,9 +30,15 @@ _CHECK = """\
 _reef_served=
 [ -r {path} ] && read -r _reef_served <{path}
 if [ -n "$_reef_served" ] && [ "$_reef_served" != {line} ]; then
+    exec 3>&2
+    if [ -z "${{REEF_RENEWED-}}" ] && [ -x {python} ] &&
+        REEF_HOME={home} {python} -P -m reef_cli.main update {name} --model-only </dev/null 2>/dev/null >&3; then
+        REEF_RENEWED=1 exec {launcher} "$@" 3>&-
+    fi
+    exec 3>&-
     printf '%s\\n' "Reef serves something else than {name} was set up for: $_reef_served. To renew it: reef update {name}" >&2
 fi
-unset _reef_served
+unset _reef_served REEF_RENEWED
 """
 _FOLDER = """\
 {variable}={before}$(
@@ -44,6 +53,15 @@ _FOLDER = """\
 _PLAIN = "".join(chr(code) for code in range(32, 127) if chr(code) != "%")
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """By what a launcher sees that its agent is out of date."""
+
+    path: Path  # the file that says what the daemon serves
+    line: str  # what it says while the agent is up to date
+    home: Path  # Reef's
+
+
 def launcher_name(agent: str) -> str:
     return f"reef-{agent}"
 
@@ -54,7 +72,7 @@ def launcher_script(
     program: Program,
     environment: Mapping[str, str],
     arguments: Sequence[str] = (),
-    served: tuple[Path, str] | None = None,
+    served: Served | None = None,
     read: Mapping[str, Path] = MappingProxyType({}),
     displaced: Sequence[str] = (),
     folder: str = "",
@@ -64,16 +82,23 @@ def launcher_script(
     Args:
         environment: variables and their values.
         arguments: come before those that are typed.
-        served: the file that says what the daemon serves, and what it says while the agent is up to date. Only the shell looks at it, which
-            takes no time.
+        served: only the shell looks at it, which takes no time. Where it says something else, the agent's settings are renewed, and where
+            that cannot be done a line says so; the agent is started in any case.
         read: variables that get the first line of a file when the agent starts: a token is written into no second file.
         displaced: those of `environment` whose value the agent gives back to what it starts: it finds it as REEF_WAS_NAME, empty for none.
         folder: the variable that gets the folder where the agent is started, as `plain_folder` writes it, behind what `environment` says.
     """
     check = ""
     if served is not None:
-        path, line = served
-        check = _CHECK.format(path=shlex.quote(str(path)), line=shlex.quote(line), name=name)
+        launcher = launcher_path(served.path.parent / name, name)
+        quoted = {
+            "path": str(served.path),
+            "line": served.line,
+            "python": sys.executable,
+            "home": str(served.home),
+            "launcher": str(launcher),
+        }
+        check = _CHECK.format(name=name, **{part: shlex.quote(value) for part, value in quoted.items()})
     assignments = [f'{was(variable)}="${{{variable}-}}"' for variable in displaced]
     assignments += [f"{variable}={shlex.quote(value)}" for variable, value in environment.items()]
     assignments += [f"IFS= read -r {variable} <{shlex.quote(str(path))}" for variable, path in read.items()]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
@@ -13,9 +14,9 @@ from typing import ClassVar
 from daemon.errors import Unsupported
 from daemon.failpoints import failpoint
 from daemon.harness.adapter import Adapter, Detected, InstallContext, Installed, Launch, Rendering, read_variables
-from daemon.harness.installed import TREE, Binding, Manifest, write_tree
+from daemon.harness.installed import TREE, Binding, Manifest, read_tree, write_tree
 from daemon.harness.installing import AGENT, Content, Place, held
-from daemon.harness.launcher import launcher_path, launcher_script, was
+from daemon.harness.launcher import Served, launcher_path, launcher_script, was
 from daemon.harness.runtime import Package, Program, Runtime
 from daemon.harness.served import SERVED, served_line
 
@@ -56,16 +57,33 @@ class NpmAdapter(Adapter):
 
     def install(self, context: InstallContext, seen: Mapping[str, str] = MappingProxyType({})) -> Installed:
         with held(context.home) as place:
-            return self._lay_down(context, place, seen)
+            return self._lay_down(context, place, self.render(context, place.present), seen)
 
-    def _lay_down(self, context: InstallContext, place: Place, seen: Mapping[str, str]) -> Installed:
-        rendering = self.render(context, place.present)  # first: a model that does not fit is refused before anything is fetched
-        place.check(agent_files(rendering))
+    def renew(self, context: InstallContext) -> Installed:
+        with held(context.home) as place:
+            was = read_tree(context.home)
+            now = self.read_back(replace(context, tree=was), place.current(self.reads))
+            rendering = self.render(replace(context, tree=was), place.present)
+            by_hand = self.render(replace(context, tree=now), place.present).files
+            files = {path: by_hand.get(path, text) if path in rendering.shared else text for path, text in rendering.files.items()}
+            rendering = replace(rendering, files=files)
+            kept = place.foreign(agent_files(rendering))
+            return self._lay_down(replace(context, tree=was), place, rendering, kept=kept)
+
+    def _lay_down(
+        self,
+        context: InstallContext,
+        place: Place,
+        rendering: Rendering,
+        seen: Mapping[str, str] = MappingProxyType({}),
+        kept: Collection[str] = (),
+    ) -> Installed:
+        place.check(agent_files(rendering))  # first: what does not fit is refused before anything is fetched
         runtime = self.runtime(context)
         program = runtime.ensure(_log.info)
         launcher = launcher_path(context.home, self.name)
         line = served_line(context.base_url, context.model_id, context.context_tokens)
-        served = (context.home.parent / SERVED, line) if line is not None else None
+        served = Served(context.home.parent / SERVED, line, context.home.parent.parent) if line is not None else None
         script = launcher_script(
             self.name,
             self.title,
@@ -93,8 +111,8 @@ class NpmAdapter(Adapter):
             shared=tuple(sorted(f"{AGENT}/{path}" for path in rendering.shared)),
             links=before.links if before else (),
         )
-        replace = {f"{AGENT}/{path}" for path, text in seen.items() if place.present(path) == text}
-        laid = place.lay_down(files, manifest, {*replace, TREE, launcher.relative_to(context.home).as_posix()})
+        safe = {f"{AGENT}/{path}" for path, text in seen.items() if place.present(path) == text}
+        laid = place.lay_down(files, manifest, {*safe, TREE, launcher.relative_to(context.home).as_posix()}, kept)
         runtime.remove_others()
         notes = list(rendering.notes)
         if context.context_tokens < _SMALL_WINDOW_TOKENS:

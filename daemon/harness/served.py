@@ -39,3 +39,11 @@ def tell_agents(agents: Path, base_url: str, model_id: str, context_tokens: int)
             write_atomic(agents / SERVED, line + "\n", mode=0o600)
     except (StorageError, OSError) as error:
         _log.warning("Installed agents are not told what serves: %s", error)
+
+
+def tell_no_more(agents: Path) -> None:
+    """Take the line away: nothing serves. A launcher need not ask a daemon that has ended."""
+    try:
+        (agents / SERVED).unlink(missing_ok=True)
+    except OSError as error:
+        _log.warning("Installed agents are not told that nothing serves: %s", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,8 @@ from reef_cli.consent import Consent
 from reef_cli.options import AsJSON
 
 if TYPE_CHECKING:
+    from daemon.harness.adapter import Adapter
+    from daemon.harness.installed import Manifest
     from daemon.records import JSON
 
 
@@ -23,6 +26,9 @@ def update(
     yes: Annotated[bool, typer.Option("--yes", help="Yes to what the guard finds in your changes, but for what would run.")] = False,
     accept_executables: Annotated[
         bool, typer.Option("--accept-executables", help="Yes to extensions, hooks, scripts and commands of yours that would run.")
+    ] = False,
+    model_only: Annotated[
+        bool, typer.Option("--model-only", help="Only the model, the window and the address; the harness stays, with your changes.")
     ] = False,
     as_json: AsJSON = False,
 ) -> None:
@@ -34,31 +40,54 @@ def update(
       reef update
       reef update pi
       reef update pi --discard
+      reef update pi --model-only
     """
     from daemon.harness.adapter import adapter_names
     from daemon.harness.installed import read_manifest
 
     client = Client()
     names = [agent] if agent else [name for name in adapter_names() if read_manifest(client.home.agents / name) is not None]
-    done: list[JSON] = [_update(client, name, discard, Consent(yes, accept_executables), as_json) for name in names]
+    consent = Consent(yes, accept_executables)
+    done: list[JSON] = [_renew(client, name, as_json) if model_only else _update(client, name, discard, consent, as_json) for name in names]
     if as_json:
         output.print_json({"updated": done})
     elif not names:
         print("No agent is installed. See what there is: reef adapters")
 
 
+def _renew(client: Client, name: str, as_json: bool) -> JSON:
+    from daemon.harness.adapter import find_adapter
+    from reef_cli.agents import served_context, used
+
+    adapter = find_adapter(name)
+    manifest = _installed(client, adapter)
+    context = replace(served_context(client, adapter.name), release_id=manifest.release_id)
+    with used(adapter, client.home):
+        installed = adapter.renew(context)
+    if not as_json:
+        print(f"{adapter.title} is set up for {context.model_id} ({context.context_tokens:,} tokens) at {context.base_url} now.")
+    return view(adapter, context, installed)
+
+
+def _installed(client: Client, adapter: Adapter) -> Manifest:
+    """Raises NotFound."""
+    from daemon.harness.installed import read_manifest
+
+    manifest = read_manifest(client.home.agents / adapter.name)
+    if manifest is None:
+        raise NotFound(f"{adapter.title} is not installed.", f"Install it: reef install {adapter.name}")
+    return manifest
+
+
 def _update(client: Client, name: str, discard: bool, consent: Consent, as_json: bool) -> JSON:
     from daemon.harness.adapter import find_adapter
     from daemon.harness.edits import find_edits
-    from daemon.harness.installed import read_manifest
     from daemon.harness.installing import held
     from reef_cli import hand_edits
     from reef_cli.agents import served_context, used
 
     adapter = find_adapter(name)
-    before = read_manifest(client.home.agents / adapter.name)
-    if before is None:
-        raise NotFound(f"{adapter.title} is not installed.", f"Install it: reef install {adapter.name}")
+    before = _installed(client, adapter)
     context = served_context(client, adapter.name)
     with used(adapter, client.home), held(context.home):  # what an interruption left half done is no change by hand: it is finished first
         edits = find_edits(adapter, context)

@@ -12,11 +12,13 @@ import pytest
 
 from daemon.errors import Conflict, DataError, EngineError, NotFound, Unsupported
 from daemon.harness.adapter import InstallContext
+from daemon.harness.edits import find_edits
 from daemon.harness.installed import read_manifest
 from daemon.harness.installing import Place
 from daemon.harness.launcher import launcher_path
 from daemon.harness.npm_adapter import NpmAdapter
 from daemon.harness_tree import HarnessTree, check_path
+from tests.adapters.scripts import check_script
 
 TOKEN = "rf_the_token_itself"
 SKILL = "---\nname: lint\ndescription: When code is to be linted.\n---\nRun `ruff check`.\n"
@@ -115,7 +117,7 @@ class AdapterContract:
     def test_the_launcher_starts_it_wherever_it_lies(self, adapter: NpmAdapter, context: InstallContext) -> None:
         adapter.install(context)
         launcher = launcher_path(context.home, adapter.name)
-        subprocess.run(["sh", "-n", str(launcher)], check=True)
+        check_script(launcher)
         assert TOKEN not in launcher.read_text()
         answer = subprocess.run([str(launcher), "it's me"], capture_output=True, text=True, check=True)
         assert answer.stdout.strip().endswith("it's me") and adapter.package.version in answer.stdout
@@ -133,6 +135,20 @@ class AdapterContract:
         adapter.uninstall(context)
         left = [path for path in context.home.rglob("*") if path.is_file()]
         assert left == [rules] and rules.read_text() == "mine\n"
+
+    def test_another_model_and_port_are_taken_over_and_changes_by_hand_stay(self, adapter: NpmAdapter, context: InstallContext) -> None:
+        adapter.install(context)
+        rules = next(path for path in (context.home / "agent").rglob("*") if path.is_file() and "all of them" in path.read_text())
+        rules.write_text(rules.read_text().replace("all of them", "the quick ones"))
+        by_hand = rules.read_text()
+        other = replace(context, base_url="http://127.0.0.1:8901", model_id="other-model", context_tokens=65_536, tree=HarnessTree())
+        adapter.renew(other)
+        assert rules.read_text() == by_hand and find_edits(adapter, context).changed == ["AGENTS.md (changed)"]
+        manifest = read_manifest(context.home)
+        assert manifest is not None and manifest.content_id == TREE.content_id and manifest.binding.model_id == "other-model"
+        everything = "\n".join(path.read_text() for path in context.home.rglob("*") if path.is_file() and "runtime" not in path.parts)
+        assert "other-model" in everything and "127.0.0.1:8901" in everything
+        assert "small-model" not in everything and "127.0.0.1:8900" not in everything, "it would go on asking the old one"
 
     def test_a_link_where_a_file_should_be_is_refused(self, adapter: NpmAdapter, context: InstallContext, tmp_path: Path) -> None:
         outside = tmp_path / "outside"

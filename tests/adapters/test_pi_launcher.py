@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from adapters.pi.headless import run_headless
 from daemon.harness.adapter import HeadlessTask
-from daemon.harness.launcher import launcher_script
+from daemon.harness.launcher import Served, launcher_path, launcher_script
 from daemon.harness.runtime import Program
-from daemon.harness.served import SERVED, served_line, tell_agents
+from daemon.harness.served import SERVED, served_line, tell_agents, tell_no_more
 
 
 def scripted(folder: Path, script: str) -> Program:
@@ -41,30 +46,80 @@ def test_a_token_is_read_when_the_agent_starts(tmp_path: Path) -> None:
         assert subprocess.run([str(launcher)], capture_output=True, text=True, check=True).stdout == f"{text.strip()}|\n"
 
 
-def test_another_model_window_or_port_is_told_in_one_line_and_stops_nothing(tmp_path: Path) -> None:
-    program = scripted(tmp_path / "runtime", 'echo "started ${_reef_served-clean}"')
-    agents = tmp_path / "it's $HOME"
-    agents.mkdir()
-    line = served_line("http://localhost:8900", "it's a model\x1b[2J", 8192)
-    assert line is not None
-    launcher = tmp_path / "reef-pi"
-    launcher.write_text(launcher_script("pi", "pi", program, {"A": "b"}, served=(agents / SERVED, line)))
-    launcher.chmod(0o755)
+@dataclass
+class Stale:
+    """A launcher whose agent prints a line, what the daemon serves, and a `reef update` that is a shell script."""
 
-    def started() -> str:
-        answer = subprocess.run([str(launcher)], capture_output=True, text=True, check=True)
-        assert answer.stdout == "started clean\n"
+    place: Path
+    launcher: Path
+    line: str
+
+    def serve(self, url: str, model: str, window: int) -> None:
+        tell_agents(self.place, url, model, window)
+
+    def started(self) -> str:
+        """What it says on stderr."""
+        answer = subprocess.run([str(self.launcher), "it's me"], capture_output=True, text=True, check=True)
+        assert answer.stdout == "started clean, it's me\n", "the agent is started in any case, and gets nothing of the launcher's"
         return answer.stderr
 
-    assert started() == "", "the daemon has not said yet what it serves"
-    tell_agents(agents, "http://127.0.0.1:8900", "it's a model\x1b[2J", 8192)
-    assert started() == "", "it serves what the agent was told of"
+    def renewal(self, script: str) -> None:
+        renewing = self.place.parent / "python"
+        renewing.write_text(f"#!/bin/sh\n{script}\n")
+        renewing.chmod(0o755)
+
+    def write(self, line: str) -> str:
+        program = Program(self.place / "runtime" / "pi", "1.6.0", None)
+        text = launcher_script("pi", "pi", program, {"A": "b"}, served=Served(self.place / SERVED, line, self.place.parent))
+        self.launcher.write_text(text)
+        self.launcher.chmod(0o755)
+        return text
+
+
+@pytest.fixture
+def stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stale:
+    place = tmp_path / "it's $HOME" / "agents"
+    scripted(place / "runtime", 'echo "started ${_reef_served-clean}${REEF_RENEWED-}, $1"')
+    launcher = launcher_path(place / "pi", "pi")
+    launcher.parent.mkdir(parents=True)
+    line = served_line("http://localhost:8900", "it's a model\x1b[2J", 8192)
+    assert line is not None
+    monkeypatch.setattr(sys, "executable", str(place.parent / "python"))
+    made = Stale(place, launcher, line)
+    made.renewal("exit 1")
+    made.write(line)
+    return made
+
+
+def test_another_model_window_or_port_that_cannot_be_taken_over_is_one_line_and_stops_nothing(stale: Stale) -> None:
+    assert stale.started() == "", "the daemon has not said yet what it serves"
+    stale.serve("http://127.0.0.1:8900", "it's a model\x1b[2J", 8192)
+    assert stale.started() == "", "it serves what the agent was told of"
     for port, model, window in ((8901, "it's a model\x1b[2J", 8192), (8900, "another", 8192), (8900, "it's a model\x1b[2J", 4096)):
-        tell_agents(agents, f"http://127.0.0.1:{port}", model, window)
-        told = started()
+        stale.serve(f"http://127.0.0.1:{port}", model, window)
+        told = stale.started()
         assert told.count("\n") == 1 and "\x1b" not in told and f"port {port}" in told and "reef update pi" in told
-    tell_agents(agents, "https://reef.example.org", "another", 8192)
-    assert started() == "", "a daemon that is reached elsewhere tells nothing here"
+    tell_no_more(stale.place)
+    assert stale.started() == "", "nothing serves: nobody is to be asked"
+    stale.serve("https://reef.example.org", "another", 8192)
+    assert stale.started() == "", "a daemon that is reached elsewhere tells nothing here"
+
+
+def test_what_is_out_of_date_is_renewed_once_and_the_agent_starts_with_it(stale: Stale) -> None:
+    stale.serve("http://127.0.0.1:8900", "another", 8192)
+    stale.renewal('echo "$*, home $REEF_HOME"; echo "a reason" >&2')
+    told = stale.started().splitlines()
+    assert told[0] == f"-P -m reef_cli.main update pi --model-only, home {stale.place.parent}"
+    assert len(told) == 2 and "reef update pi" in told[1], "it did not help: said once, and not tried for ever"
+    new = stale.place.parent / "new"
+    line = served_line("http://127.0.0.1:8900", "another", 8192)
+    assert line is not None
+    new.write_text(stale.write(line))
+    stale.write(stale.line)
+    new.chmod(0o755)
+    stale.renewal(f"echo renewed; mv {shlex.quote(str(new))} {shlex.quote(str(stale.launcher))}")
+    assert stale.started() == "renewed\n"
+    assert stale.started() == ""
 
 
 def test_what_serves_is_told_only_where_agents_are(tmp_path: Path) -> None:

@@ -100,20 +100,25 @@ def test_a_prompt_typed_with_the_launcher_becomes_one_session(reef: ReefHome, tm
     assert list((reef.home.agents / "pi" / "agent" / "sessions").rglob("*.jsonl")), "pi keeps its own transcript beside its settings"
 
 
-def test_a_daemon_at_another_port_is_told_by_the_launcher_until_an_update(reef: ReefHome, tmp_path: Path) -> None:
+def test_a_daemon_at_another_port_is_taken_over_when_pi_is_started(reef: ReefHome, tmp_path: Path) -> None:
     launcher = reef.home.agents / "pi" / "bin" / "reef-pi"
+    rules = reef.home.agents / "pi" / "agent" / "AGENTS.md"
 
     def told() -> str:
         environment = plain_environment(tmp_path)
         done = subprocess.run([str(launcher), "--version"], env=environment, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.strip() == PI_VERSION, "what pi says is all that is on stdout"
         return done.stderr
 
+    told()  # the window that pi was told of above is not the served one
+    rules.write_text("- A rule of mine.\n")
     reef.stop()
     reef.start()
-    assert "reef update pi" in told(), "the window that pi was told of above is not the served one, or the port is another"
-    done = reef.cli("update", "pi")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "reef update pi" not in told()
+    assert told() == f"pi coding agent is set up for {reef.model} (8,192 tokens) at {reef.url} now.\n"
+    assert told() == "" and rules.read_text() == "- A rule of mine.\n"
+    assert "AGENTS.md (added)" in reef.cli("status").stdout, "it is still the user's change"
+    rules.unlink()
+    PiAdapter().install(context(reef))  # short replies again
 
 
 def test_a_task_without_a_person_gives_its_answer_and_its_receipts(reef: ReefHome, tmp_path: Path) -> None:
