@@ -112,6 +112,9 @@ def test_every_shape_of_an_answer_is_read(visit: Callable[[Visit], None], answer
         [b"HTTP/1.1 200 OK\r\nx: " + b"y" * 300_000 + b"\r\n\r\n"],
         [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n" + b"x: y\r\n" * 300_000 + b"\r\n"],
         [b"SSH-2.0 hello\r\n"],
+        [b"HTTP/1.1 20 OK\r\ncontent-length: 9\r\n\r\nhi", None],
+        [b"HTTP/1.1 20 OK\r\ncontent-length: 2\r\n\r\nhi"],
+        [b"HTTP/1.1 000 \r\n\r\nhi", None],
     ],
 )
 def test_what_is_no_answer_or_half_of_one_is_an_error_and_its_connection_is_not_used_again(

@@ -144,6 +144,9 @@ class Connection(asyncio.Protocol):
         if self._ended:
             return
         status = self._parser.get_status_code()
+        if status < 100:
+            self._fail(broke(self._peer))
+            return
         self._informs = status < 200
         if self._informs:  # the answer itself comes behind it
             self.headers.clear()
@@ -153,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._to_the_end = not counted and status not in _NO_BODY
 
     def on_body(self, body: bytes) -> None:
-        if not self._ended:
+        if self._has_head and not self._ended:  # before the head it is of nothing that was asked
             self._silent_bytes = 0
             self._held_bytes += len(body)
             self._blocks.append(body)
@@ -167,7 +170,7 @@ class Connection(asyncio.Protocol):
     # Ours
 
     async def _more(self) -> None:
-        """Return when something has changed."""
+        """Return when something has changed. Raises EngineError if it broke and nothing is left to be read."""
         if self._failure is None:
             self._waiter = self._loop.create_future()
             try:
