@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from daemon.errors import DataError
+from daemon.harness.typed import COMMANDS
 from daemon.harness.validate import front_matter
 from daemon.harness_tree import HarnessTree
 
 KINDS: Final = ("commands/", "prompts/")
-RESERVED: Final = ("skills/reef-good/", "skills/reef-bad/")
-"""Reef's own, with which the user judges the last answer; the hook takes what is typed before the model sees it."""
+TYPED: Final = {command if command.startswith("reef-") else f"reef-{command}": command for command in COMMANDS}
+"""What the user types behind a `$` → Reef's command. The hook takes it before the model sees it."""
+RESERVED: Final = tuple(f"skills/{name}/" for name in TYPED)
 
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _MARK: Final = re.compile(r"^<!-- reef: [^\n]* -->\n", re.MULTILINE)
@@ -49,13 +51,13 @@ def command_files(tree: HarnessTree) -> dict[str, str]:
 
 
 def own_files() -> dict[str, str]:
-    """The skills with which the user judges the last answer."""
+    """Reef's commands as skills, so that codex offers them as they are typed."""
     said = "Reef's hook takes this message before the model sees it. If you read this, the hook did not run: say so, and do nothing else.\n"
-    good, bad = RESERVED
-    return {
-        **_skill(good, "Tell Reef that the last answer was good, with a note if you like", said),
-        **_skill(bad, "Tell Reef that the last answer was bad, with a note if you like", said),
-    }
+    files: dict[str, str] = {}
+    for name, command in TYPED.items():
+        does, words = COMMANDS[command]
+        files |= _skill(f"skills/{name}/", f"{does.replace('/reef-', '$reef-')} {words}".rstrip(), said)
+    return files
 
 
 def skill_of(path: str) -> str | None:

@@ -1,7 +1,7 @@
 """What codex runs as a hook: `python -m adapters.codex.hook BINDING`, with the event as JSON on stdin and its answer on stdout.
 
-At a session's first message it tells what an update would bring. A message `$reef-good NOTE` or `$reef-bad NOTE` it takes before the model
-sees it, and reports the last answer of the session. codex waits meanwhile, so this imports the standard library alone.
+At a session's first message it tells what an update would bring. A message such as `$reef-good NOTE` it takes before the model sees it, and
+answers it itself. codex waits meanwhile, so this imports the standard library alone.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from daemon.harness.asking import PATIENT_S, Told, Trouble, as_object, ask, changes, notice, printable, read_told, text
+from daemon.harness.asking import Trouble, as_object, changes, notice, printable, read_told, text
+from daemon.harness.typed import COMMANDS, skipped, typed
 
-_SAID: Final = re.compile(r"\s*(?:\[\$reef-(good|bad)\]\([^)]*\)|\$reef-(good|bad)(?![\w-]))\s*(.*)", re.DOTALL)
+_SAID: Final = re.compile(r"\s*(?:\[\$reef-([a-z]+)\]\([^)]*\)|\$reef-([a-z]+)(?![\w-]))\s*(.*)", re.DOTALL)
+_HOW: Final = "$reef-update, $reef-diff, $reef-skip"
+_SLASH: Final = re.compile(r"(?<![\w./])/(?=reef-)")
 _TAIL_BYTES: Final = 1 << 20
 _RESPONSE: Final = re.compile(r'"response_id":"resp_(\w+)"')
 
@@ -38,11 +41,18 @@ def answer_to(event: Mapping[str, object], binding: Path) -> dict[str, object]:
     said = _SAID.fullmatch(text(event.get("prompt")))
     if event.get("hook_event_name") != "UserPromptSubmit" or said is None:
         return {}
+    name = said[1] or said[2]
+    command = name if name in COMMANDS else f"reef-{name}"
+    if command not in COMMANDS:
+        return {}
     try:
-        reason = judge(read_told(binding), event, said[1] or said[2], said[3].strip())
+        receipt = last_receipt(text(event.get("transcript_path")))
+        reason = typed(read_told(binding), binding, text(event.get("session_id")), receipt, command, said[3].strip())
     except Trouble as trouble:
         reason = str(trouble)
-    return {"decision": "block", "reason": printable(reason)}
+    # codex reads rules, skills and settings when a session begins.
+    reason = reason.replace("It holds from your next message on.", "It holds from the next session on: type /new.")
+    return {"decision": "block", "reason": printable(_SLASH.sub("$", reason))}
 
 
 def start(binding: Path) -> str:
@@ -52,23 +62,10 @@ def start(binding: Path) -> str:
     except Trouble as trouble:
         return printable(str(trouble))
     try:
-        return notice(told, changes(told), f"to take it: reef update {told.agent}, then /new")
+        return notice(told, changes(told), _HOW, skipped(binding))
     except Trouble as trouble:
         early = trouble.status == 404 and not told.release_id  # the scenario begins with its first request
         return "" if early else printable(str(trouble))
-
-
-def judge(told: Told, event: Mapping[str, object], judgement: str, note: str) -> str:
-    """Report the session's last answer. Raises Trouble."""
-    receipt = last_receipt(text(event.get("transcript_path")))
-    if not receipt:
-        return "There is no answer of Reef's in this session yet."
-    body: dict[str, object] = {"references": [receipt], "score": 1 if judgement == "good" else -1}
-    if note:
-        body["feedback"] = note
-    body["metadata"] = {"client": "codex", "agent_session": text(event.get("session_id")), "release": told.release_id}
-    ask(told, "POST", "/reef/report", PATIENT_S, body)
-    return f"Reef has it: the last answer is {judgement}{f', {note}' if note else ''}."
 
 
 def last_receipt(transcript: str) -> str:

@@ -25,7 +25,7 @@ SCRIPT_FILE: Final = "reef-hook.sh"
 """Decides in the shell whether there is something to do, since codex waits for it at every message; Python starts only then."""
 
 _EVENTS: Final = ("SessionStart", "UserPromptSubmit")
-_TIMEOUT_S: Final = 10
+_TIMEOUT_S: Final = 150  # an update may have to fetch another version
 _DEFAULT_TIMEOUT_S: Final = 600  # codex's own
 _WITHOUT_MATCHER: Final = frozenset({"UserPromptSubmit", "Stop"})
 _SCRIPT: Final = """\

@@ -14,6 +14,7 @@ from adapters.codex.adapter import CodexAdapter
 from adapters.codex.events import read_events
 from adapters.codex.hooks import trusted
 from daemon.errors import DataError
+from daemon.harness import typed
 from daemon.harness.adapter import InstallContext, Rendering
 from daemon.harness_tree import HarnessTree
 
@@ -136,15 +137,33 @@ def test_feedback_goes_to_the_last_answer_of_the_session(
     transcript = tmp_path / "rollout.jsonl"
     transcript.write_text('{"payload":{"response_id":"resp_0a"}}\n{"payload":{"response_id":"resp_0b"}}\n{"x":1}\n')
     sent: list[object] = []
-    monkeypatch.setattr(hook, "ask", lambda told, method, path, wait_s, body: sent.append((method, path, body)) or {})
+    monkeypatch.setattr(typed, "ask", lambda told, method, path, wait_s, body: sent.append((method, path, body)) or {})
     event = {"hook_event_name": "UserPromptSubmit", "prompt": prompt, "session_id": "s", "transcript_path": str(transcript)}
     answer = hook.answer_to(event, tmp_path / "reef.json")
     assert answer["decision"] == "block" and "Reef has it" in str(answer["reason"])
-    body = {"references": ["rec_0b"], "score": score, "metadata": {"client": "codex", "agent_session": "s", "release": "r3"}}
+    body = {"references": ["rec_0b"], "score": score, "metadata": {"client": "codex", "release": "r3"}}
     assert sent == [("POST", "/reef/report", {**body, **({"feedback": note} if note else {})})]
 
 
-@pytest.mark.parametrize("prompt", ["Say $reef-good to it", "$reef-goodness", "good"])
+def test_commands_are_answered_in_codex_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    binding = tmp_path / "reef.json"
+    binding.write_text(rendered(tmp_path, {}).files["reef.json"])
+    found = {"head": "r4", "line": "+1 rule", "model": "small", "context_tokens": 32_768, "held": []}
+    for module in (typed, hook):
+        monkeypatch.setattr(module, "changes", lambda told, wait_s=0.0: found)
+    monkeypatch.setattr(typed, "ask", lambda *_, **__: {"scenarios": []})
+
+    def said(prompt: str) -> str:
+        return str(hook.answer_to({"hook_event_name": "UserPromptSubmit", "prompt": prompt}, binding)["reason"])
+
+    start = {"hook_event_name": "SessionStart", "source": "startup"}
+    assert hook.answer_to(start, binding) == {"systemMessage": "Reef r3 → r4: +1 rule; $reef-update, $reef-diff, $reef-skip"}
+    assert "r4: +1 rule; $reef-update" in said("$reef-status")
+    assert said("$reef-skip").startswith("r4 is skipped") and hook.answer_to(start, binding) == {}
+    assert "$reef-why run the tests" in said("$reef-why")
+
+
+@pytest.mark.parametrize("prompt", ["Say $reef-good to it", "$reef-goodness", "$reef-nothing", "good"])
 def test_any_other_message_goes_to_the_model(tmp_path: Path, prompt: str) -> None:
     assert hook.answer_to({"hook_event_name": "UserPromptSubmit", "prompt": prompt}, tmp_path / "nothing") == {}
 
