@@ -1,7 +1,7 @@
 """Takes the pictures of the app in docs/pictures, of a home whose daemon runs, such as one that `reef demo --keep` left:
 
 REEF_HOME=HOME .venv/bin/reef up
-REEF_HOME=HOME .venv/bin/python docs/make_app_pictures.py [SCENARIO]
+REEF_HOME=HOME TEXTUAL_COLOR_SYSTEM=truecolor .venv/bin/python docs/make_app_pictures.py [SCENARIO]
 """
 
 from __future__ import annotations

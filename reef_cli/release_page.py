@@ -156,7 +156,8 @@ def _lora(answer: JSONObject) -> list[str]:
             details = output.part(artifact, "details")
             modules = details.get("modules")
             names = ", ".join(output.text(one) for one in modules) if isinstance(modules, list) else ""
-            facts = [f"rank {output.text(details.get('rank'))}", output.size(artifact.get("size_bytes")), f"of {names}" if names else ""]
+            size = output.size(output.part(answer, "sizes").get("lora_bytes") or artifact.get("size_bytes"))
+            facts = [f"rank {output.text(details.get('rank'))}", size, f"of {names}" if names else ""]
             return [" · ".join(fact for fact in facts if fact), f"sha256 {output.text(artifact.get('content_id'))[:_DIGITS]}…"]
     return []
 

@@ -61,7 +61,7 @@ def detail_view(
         "records_gone": gone,
         "run": _run_view(run) if run is not None else None,
         "sizes": {
-            "lora_bytes": release.lora.size_bytes if release.lora is not None else 0,
+            "lora_bytes": release.lora.served_bytes if release.lora is not None else 0,
             "harness_bytes": release.tree.size_bytes,
             "files": len(release.tree.files),
         },

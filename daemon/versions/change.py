@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 from daemon.harness_tree import RULES_PATH, SERVING_HINTS_PATH, SETTINGS_PATH, HarnessTree
 from daemon.serving_hints import ServingHints
 from daemon.versions.manifest import BaseModelFacts
-from daemon.versions.release import LORA_GGUF, LoRAFiles, Release
+from daemon.versions.release import LoRAFiles, Release
 
 _MARK = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 _RULE = re.compile(_MARK.pattern + r"\S")
@@ -81,8 +81,7 @@ def _brief(lora: LoRAFiles) -> str:
 
 def lora_words(lora: LoRAFiles) -> str:
     """`LoRA r16 (9.4 MB)`: its rank, and what the engine loads."""
-    gguf = lora.file(LORA_GGUF)
-    return f"{_brief(lora)} ({(gguf.size_bytes if gguf else lora.size_bytes) / 1e6:.1f} MB)"
+    return f"{_brief(lora)} ({lora.served_bytes / 1e6:.1f} MB)"
 
 
 def _count(added: int, removed: int, noun: str) -> str:

@@ -107,7 +107,7 @@ def _lora_side(lora: LoRAFiles | None, weights: WeightStore | None) -> LoRASide 
     readable = weights is not None and stored is not None and weights.path_of(stored.sha256).is_file()
     if readable and weights is not None and stored is not None and isinstance(rank, int) and isinstance(alpha, int | float):
         norms = _by_layer(layer_norms(weights.path_of(stored.sha256), float(alpha), rank))
-    return LoRASide(lora.id, lora.size_bytes, rank, alpha, lora.details.get("modules"), norms)
+    return LoRASide(lora.id, lora.served_bytes, rank, alpha, lora.details.get("modules"), norms)
 
 
 def _by_layer(modules: dict[str, float]) -> dict[str, float]:

@@ -41,6 +41,12 @@ class LoRAFiles:
     def size_bytes(self) -> int:
         return sum(stored.size_bytes for stored in self.files)
 
+    @property
+    def served_bytes(self) -> int:
+        """Of what the engine loads: what is told to people. The same weights lie beside it in the form that training reads."""
+        served = self.file(LORA_GGUF)
+        return served.size_bytes if served is not None else self.size_bytes
+
     def file(self, name: str) -> StoredFile | None:
         return next((stored for stored in self.files if stored.name == name), None)
 

@@ -29,7 +29,7 @@ from reef_cli.tui.keys import named_keys
 from reef_cli.tui.look import chosen_theme, keep_theme
 from reef_cli.tui.pane import Pane, Shell
 from reef_cli.tui.tabs import TABS, pane_of
-from reef_cli.tui.themes import DARK, LIGHT, THEMES
+from reef_cli.tui.themes import DARK, LIGHT, themes
 from reef_cli.tui.top import Banner, TabBar, TopLine
 from reef_cli.tui.widgets.choose import Choice, Choose
 from reef_cli.tui.widgets.keys_line import KeysLine
@@ -64,7 +64,7 @@ class ReefApp(Shell):
     def __init__(self, daemon: Daemon | None = None, scenario: str = "default", theme: str = "", first: str = "releases") -> None:
         """`first`: the tab to begin with."""
         super().__init__()
-        for known in THEMES:
+        for known in themes(self.console.color_system):
             self.register_theme(known)
         self.theme = theme or chosen_theme(home())
         self.daemon = daemon or Daemon()

@@ -94,3 +94,12 @@ THEMES: tuple[Theme, ...] = (
         },
     ),
 )
+
+
+def themes(colors: str | None) -> tuple[Theme, ...]:
+    """The looks for what the terminal can show, as rich names it: `standard` are sixteen colours."""
+    if colors == "standard":
+        from reef_cli.tui.sixteen import sixteen
+
+        return sixteen(DARK, LIGHT)
+    return THEMES

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual import constants
 
 from reef_cli.tui.tabs import TABS, pane_of
 from tests.tui.fake_daemon import NOW
@@ -34,6 +35,7 @@ def standing_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("REEF_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("COLORFGBG", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(constants, "COLOR_SYSTEM", "truecolor")  # whatever terminal the tests run in
 
 
 @pytest.fixture

@@ -130,6 +130,7 @@ def detail(release_id: str = "r14") -> JSONObject:
     found = next(release for release in chain() if release["release_id"] == release_id)
     return {
         **found,
+        "recipe": {"name": found["recipe"], "settings": {"batch_size": 8}} if found["recipe"] else None,
         "artifacts": [{"kind": "lora", "content_id": "9f2c", "size_bytes": 9_400_000, "details": {"rank": 16}}],
         "base": {"model": "SmolLM2-135M-Instruct", "quantisation": "Q4_1", "sha256": "ab" * 32},
         "seed": 7,

@@ -100,7 +100,7 @@ def write(release: Release, known: JSONObject, width: int) -> Content:
 def _how(release: Release) -> str:
     if not release.parent:
         return "the first release"
-    return f"by {release.by}" if release.recipe else release.operation
+    return f"by {release.by}" if release.by == release.recipe else release.by
 
 
 def _evaluation(found: Evaluation, cells: int, known: JSONObject) -> list[Content]:

@@ -130,7 +130,7 @@ def read(item: JSONObject) -> Release:
         line=_line(item, "line") or change,
         change=change,
         parts=tuple(_part(part) for part in output.rows(item, "parts")),
-        recipe=_line(item, "recipe"),
+        recipe=_line(item, "recipe") or _line(output.part(item, "recipe"), "name"),  # the details hold its settings too
         run_id=_line(item, "run_id"),
         verdict=_line(item, "verdict"),
         who=_line(item, "who"),
