@@ -6,10 +6,11 @@ import os
 import tempfile
 from collections.abc import Mapping
 
-from adapters.codex import layout
+from adapters.codex import hooks, layout
 from adapters.codex.headless import run_headless
 from adapters.codex.runtime import CODEX
 from adapters.codex.settings import FOLDER_VARIABLE, without_reef
+from adapters.shared import BINDING_FILE
 from daemon.harness.adapter import HeadlessTask, InstallContext, Present, Rendering, TaskOutcome
 from daemon.harness.npm_adapter import NpmAdapter
 from daemon.harness_tree import HarnessTree
@@ -21,7 +22,7 @@ class CodexAdapter(NpmAdapter):
     package = CODEX
     versions = CODEX.range
     limits = (
-        "It tells of a new release with the first message of a session, not before, and `codex exec` does not tell at all.",
+        "It tells of a new release with the first message of a session, not before; `codex exec` tells it in a line on stderr.",
         "Rules, skills and settings of an update hold from the next session on: type /new, or start it again.",
         "It has no commands or prompt templates any more: each is a skill that you type as $NAME.",
         "It has instructions for OpenAI's models alone: Reef gives it short ones, and model_instructions_file in its config.toml others.",
@@ -39,6 +40,9 @@ class CodexAdapter(NpmAdapter):
         if home.is_relative_to(os.path.realpath(tempfile.gettempdir())):
             environment["TMPDIR"] = "/var/tmp"  # codex's sandbox does not start from a folder below the one for temporary files
         return environment
+
+    def first(self, context: InstallContext) -> str:
+        return hooks.notice_script(layout.folder(context), BINDING_FILE)
 
     def render(self, context: InstallContext, present: Present) -> Rendering:
         return layout.render(context, present)

@@ -24,6 +24,10 @@ _RESPONSE: Final = re.compile(r'"response_id":"resp_(\w+)"')
 
 
 def main() -> None:
+    if sys.argv[2:] == ["--notice"]:
+        if said := start(Path(sys.argv[1]), ""):
+            print(said)
+        return
     try:
         event = as_object(json.load(sys.stdin))
     except ValueError:
@@ -55,14 +59,14 @@ def answer_to(event: Mapping[str, object], binding: Path) -> dict[str, object]:
     return {"decision": "block", "reason": printable(_SLASH.sub("$", reason))}
 
 
-def start(binding: Path) -> str:
-    """The notice; empty where there is nothing to say."""
+def start(binding: Path, how: str = _HOW) -> str:
+    """The notice; empty where there is nothing to say. `how`: to take the update."""
     try:
         told = read_told(binding)
     except Trouble as trouble:
         return printable(str(trouble))
     try:
-        return notice(told, changes(told), _HOW, skipped(binding))
+        return notice(told, changes(told), how, skipped(binding))
     except Trouble as trouble:
         early = trouble.status == 404 and not told.release_id  # the scenario begins with its first request
         return "" if early else printable(str(trouble))

@@ -41,6 +41,11 @@ case $told in
 esac
 printf '%s' "$told" | {command}
 """
+_NOTICE: Final = """\
+case ${{1-}} in
+exec | e) {command} --notice >&2 </dev/null || : ;;
+esac
+"""
 
 
 def hooks_text(tree_hooks: str | None, agent: Path) -> str:
@@ -53,8 +58,16 @@ def hooks_text(tree_hooks: str | None, agent: Path) -> str:
 
 
 def script_text(agent: Path, binding_file: str) -> str:
-    command = [sys.executable, "-P", "-m", "adapters.codex.hook", str(agent / binding_file)]
-    return _SCRIPT.format(command=shlex.join(command))
+    return _SCRIPT.format(command=_command(agent, binding_file))
+
+
+def notice_script(agent: Path, binding_file: str) -> str:
+    """For the launcher: `codex exec` runs hooks, but does not show what they say."""
+    return _NOTICE.format(command=_command(agent, binding_file))
+
+
+def _command(agent: Path, binding_file: str) -> str:
+    return shlex.join([sys.executable, "-P", "-m", "adapters.codex.hook", str(agent / binding_file)])
 
 
 def hooks_back(was: str | None, now: str | None) -> str | None:

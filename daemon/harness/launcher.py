@@ -24,7 +24,7 @@ if [ -n "${{http_proxy-}}${{https_proxy-}}${{all_proxy-}}${{HTTP_PROXY-}}${{HTTP
     no_proxy=$NO_PROXY
     export NO_PROXY no_proxy
 fi
-exec {command} "$@"
+{first}exec {command} "$@"
 """
 _CHECK = """\
 _reef_served=
@@ -76,6 +76,7 @@ def launcher_script(
     read: Mapping[str, Path] = MappingProxyType({}),
     displaced: Sequence[str] = (),
     folder: str = "",
+    first: str = "",
 ) -> str:
     """POSIX sh; whatever the folders are called.
 
@@ -87,6 +88,7 @@ def launcher_script(
         read: variables that get the first line of a file when the agent starts: a token is written into no second file.
         displaced: those of `environment` whose value the agent gives back to what it starts: it finds it as REEF_WAS_NAME, empty for none.
         folder: the variable that gets the folder where the agent is started, as `plain_folder` writes it, behind what `environment` says.
+        first: lines of sh that come just before the agent; `$1` and so on is what was typed.
     """
     check = ""
     if served is not None:
@@ -110,7 +112,8 @@ def launcher_script(
         assignments.insert(0, f'PATH={shlex.quote(str(program.node_bin))}:"$PATH"')
         names.insert(0, "PATH")
     command = " ".join(shlex.quote(part) for part in (str(program.command), *arguments))
-    return _SCRIPT.format(title=title, name=name, check=check, assignments="\n".join(assignments), names=" ".join(names), command=command)
+    lines = "\n".join(assignments)
+    return _SCRIPT.format(title=title, name=name, check=check, assignments=lines, names=" ".join(names), first=first, command=command)
 
 
 def was(variable: str) -> str:

@@ -45,6 +45,10 @@ class NpmAdapter(Adapter):
         """Come before those that the user types."""
         return ()
 
+    def first(self, context: InstallContext) -> str:
+        """Lines of sh that the launcher runs just before the agent; what the user typed is `$1` and so on."""
+        return ""
+
     def detect(self, context: InstallContext) -> Detected | None:
         """What was fetched, else what the machine has."""
         runtime = self.runtime(context)
@@ -94,6 +98,7 @@ class NpmAdapter(Adapter):
             self._read(context),
             self.displaced,
             self.folder_variable,
+            self.first(context),
         )
         files = {
             **agent_files(rendering),
