@@ -1,7 +1,10 @@
 /** Reports how each run of the agent ended. One that the user stopped is tied to its last answer; the others are told for the record. */
 import type { Event } from "@opencode-ai/sdk";
 import { lastReceipt } from "./receipts.ts";
-import { ask, BRIEF_MS, type Installed } from "./reef.ts";
+import { ask, type Installed, PATIENT_MS } from "./reef.ts";
+
+/** What the end of opencode waits for the last report. */
+const END_MS = 1000;
 
 interface Run {
   startedAt: number;
@@ -38,21 +41,23 @@ export class Runs {
       if (info.role !== "assistant" || !info.time.completed) return;
       const run = this.#run(info.sessionID);
       run.turns.add(info.id);
-      run.outcome = info.error === undefined ? "completed" : info.error.name === "MessageAbortedError" ? "aborted" : "failed";
+      run.outcome = outcome(info.error);
     } else if (event.type === "message.part.updated") {
       const part = event.properties.part;
       if (part.type === "tool" && part.state.status === "completed") this.#run(part.sessionID).tools.add(part.callID);
+    } else if (event.type === "session.error" && event.properties.sessionID) {
+      this.#run(event.properties.sessionID).outcome = outcome(event.properties.error);
     } else if (event.type === "session.idle") {
       const session = event.properties.sessionID;
       const run = this.#runs.get(session);
-      this.#runs.delete(session);
-      if (run?.asked && run.turns.size > 0 && !this.#parts.has(session)) this.#tell(session, run);
+      this.#runs.delete(session); // a run that was cut off is idle twice, and its message comes between
+      if (run?.asked && !this.#parts.has(session)) this.#tell(session, run);
     }
   }
 
-  /** Waits for the reports that are on their way. */
+  /** Waits a moment for the reports that are on their way. */
   async told(): Promise<void> {
-    await Promise.all(this.#telling);
+    await Promise.race([Promise.all(this.#telling), new Promise((resolve) => setTimeout(resolve, END_MS).unref())]);
   }
 
   #run(session: string): Run {
@@ -71,7 +76,7 @@ export class Runs {
   }
 
   async #report(session: string, run: Run): Promise<void> {
-    const receipt = run.outcome === "aborted" ? await lastReceipt(this.#installed, session, BRIEF_MS) : "";
+    const receipt = run.outcome === "aborted" ? await lastReceipt(this.#installed, session) : "";
     const metadata = {
       outcome: run.outcome,
       client: this.#installed.agent,
@@ -82,6 +87,11 @@ export class Runs {
       tools: run.tools.size,
       seconds: (Date.now() - run.startedAt) / 1000,
     };
-    await ask(this.#installed, "POST", "/reef/report", BRIEF_MS, { references: receipt ? [receipt] : [], metadata });
+    await ask(this.#installed, "POST", "/reef/report", PATIENT_MS, { references: receipt ? [receipt] : [], metadata });
   }
+}
+
+function outcome(error: { name: string } | undefined): Run["outcome"] {
+  if (error === undefined) return "completed";
+  return error.name === "MessageAbortedError" ? "aborted" : "failed";
 }

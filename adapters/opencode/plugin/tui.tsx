@@ -49,7 +49,6 @@ async function tui(api: TuiPluginApi, _options: unknown, _meta: TuiPluginMeta): 
   );
 
   const show = (lines: string[]): void => {
-    api.ui.dialog.setSize("xlarge");
     api.ui.dialog.replace(() => (
       <box paddingLeft={2} paddingRight={2} paddingBottom={1}>
         <scrollbox maxHeight={Math.max(5, Math.floor(api.renderer.height / 2))} focused>
@@ -58,6 +57,7 @@ async function tui(api: TuiPluginApi, _options: unknown, _meta: TuiPluginMeta): 
         <text fg={api.theme.current.textMuted}>esc closes</text>
       </box>
     ));
+    api.ui.dialog.setSize("xlarge");
   };
   const command = (name: string, desc: string, work: () => Promise<void>) => ({
     namespace: "palette",
