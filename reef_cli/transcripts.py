@@ -1,24 +1,24 @@
-"""Finds the reader of an agent's own sessions: `adapters/<agent>/transcripts.py`, imported when it is asked for."""
+"""Finds the reader of an agent's own sessions: `transcripts.py` beside its adapter, imported when it is asked for."""
 
 from __future__ import annotations
 
 import importlib
 import os
-import pkgutil
 from pathlib import Path
 
-import adapters
 from daemon.errors import NotFound
+from daemon.harness.adapter import adapter_package
 from daemon.importing.transcript import TranscriptReader
 from daemon.paths import Home
 
 
 def find_reader(agent: str) -> TranscriptReader | None:
     """None: no agent of that name keeps sessions that can be read."""
-    if agent not in {module.name for module in pkgutil.iter_modules(adapters.__path__)}:
+    package = adapter_package(agent)
+    if package is None:
         return None
     try:
-        module = importlib.import_module(f"adapters.{agent}.transcripts")
+        module = importlib.import_module(f"{package}.transcripts")
     except ModuleNotFoundError:
         return None
     reader = vars(module).get("READER")

@@ -184,6 +184,12 @@ def adapter_names() -> list[str]:
     return sorted(_points())
 
 
+def adapter_package(name: str) -> str | None:
+    """The package that the adapter `name` lies in, with whatever else its author put there; None: no such adapter."""
+    point = _points().get(name)
+    return point.module.rpartition(".")[0] or None if point is not None else None
+
+
 def find_adapter(name: str) -> Adapter:
     """The adapter `name`.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daemon.errors import NotFound
+from daemon.errors import Conflict, NotFound, ReefError
 from reef_cli import output
 from reef_cli.client import Client
 from reef_cli.commands.install import put_on_path, view
@@ -43,16 +44,26 @@ def update(
       reef update pi --model-only
     """
     from daemon.harness.adapter import adapter_names
-    from daemon.harness.installed import read_manifest
+    from daemon.harness.installed import MANIFEST
 
-    client = Client()
-    names = [agent] if agent else [name for name in adapter_names() if read_manifest(client.home.agents / name) is not None]
-    consent = Consent(yes, accept_executables)
-    done: list[JSON] = [_renew(client, name, as_json) if model_only else _update(client, name, discard, consent, as_json) for name in names]
+    client, consent = Client(), Consent(yes, accept_executables)
+    names = [agent] if agent else [name for name in adapter_names() if (client.home.agents / name / MANIFEST).exists()]
+    done: list[JSON] = []
+    failed: list[str] = []
+    for name in names:
+        try:
+            done.append(_renew(client, name, as_json) if model_only else _update(client, name, discard, consent, as_json))
+        except ReefError as error:
+            if len(names) == 1:
+                raise
+            failed.append(name)
+            print(f"{name}: {error.message}\n  {error.hint}", file=sys.stderr)
     if as_json:
-        output.print_json({"updated": done})
+        output.print_json({"updated": done, "failed": [*failed]})
     elif not names:
         print("No agent is installed. See what there is: reef adapters")
+    if failed:
+        raise Conflict(f"{', '.join(failed)}: not updated, as said above; the others are.", f"Each by itself: reef update {failed[0]}")
 
 
 def _renew(client: Client, name: str, as_json: bool) -> JSON:

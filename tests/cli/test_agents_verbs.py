@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from adapters.codex.runtime import CODEX
 from adapters.pi.runtime import PI
 from daemon.harness.noticing import InstalledAgents
 from daemon.paths import Home
@@ -97,3 +99,19 @@ def test_what_is_installed_and_what_it_cannot_do_is_listed(reef: Reef, bin_folde
     reef("install", "pi")
     assert f"Installed: {PI.version}, harness of r2" in reef("adapters").out
     assert reef("update", "codex9").code == 1
+
+
+def test_all_are_updated_though_one_cannot_be(reef: Reef, home: Home, daemon: StandIn, bin_folder: Path, tmp_path: Path) -> None:
+    for package in (PI, CODEX):
+        (tmp_path / "programs" / "npm").write_text(NPM.format(version=package.version, command=package.command))
+        assert reef("install", package.command).code == 0
+    (home.agents / "pi" / "agent" / "AGENTS.md").write_text("- mine\n")
+    serve(daemon, "r3", "- learned\n")
+    refusal: JSONObject = {"error": {"code": "conflict", "message": "the same places:\n  AGENTS.md line 1", "hint": "Look."}}
+    daemon.answer("POST /reef/scenarios/pi/harness", refusal, 409)
+    done = reef("update")
+    assert done.code == 1 and "codex" in done.out and "pi: the same places:\n  AGENTS.md line 1" in done.err
+    assert "pi: not updated" in done.err and "reef update pi" in done.err
+    assert (home.agents / "codex" / "agent" / "AGENTS.md").read_text() == "- learned\n"
+    told = json.loads(reef("update", "--json").out)
+    assert told["failed"] == ["pi"] and [one["installed"] for one in told["updated"]] == ["codex"]
