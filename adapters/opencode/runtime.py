@@ -12,5 +12,5 @@ OPENCODE: Final = Package(
     version="1.18.33",
     at_least=(1, 18, 33),
     below=(2, 0, 0),
-    scripts=True,  # which of its programs the machine's processor can run, opencode finds out when it is installed
+    natives="opencode-*/bin/opencode",
 )

@@ -44,6 +44,7 @@ class Package:
     below: Version
     node: Version = (0, 0, 0)  # the oldest Node that it runs on
     scripts: bool = False  # whether it needs npm's install scripts
+    natives: str = ""  # its programs for kinds of machines, as a pattern below node_modules: the first that starts is the command
 
     @property
     def range(self) -> str:
@@ -88,10 +89,9 @@ class Runtime:
             return None
         node = prefix / "node_modules" / "node" / "bin"
         program = Program(command, "", node if (node / "node").exists() else None)
-        with tempfile.TemporaryDirectory() as empty:
-            # One that is no script of Node's makes folders for itself before it answers; where a Node comes from may depend on the user's.
-            away = dict.fromkeys(_USERS_FOLDERS, empty) if self.package.node == (0, 0, 0) else {}
-            version = _version_of([str(command)], {**program.environment(os.environ), **away})
+        # Where a Node comes from may depend on the user's own folders.
+        alone = self.package.node == (0, 0, 0)
+        version = _version_alone(command) if alone else _version_of([str(command)], program.environment(os.environ))
         return Program(command, version, program.node_bin) if version else None
 
     def of_the_machine(self) -> Program | None:
@@ -152,6 +152,8 @@ class Runtime:
             say(f"Fetching {package.command} {package.version}")
             scripts = () if package.scripts else ("--ignore-scripts",)
             self._npm(npm, partial, [*scripts, f"{package.name}@{package.version}"])
+            if package.natives:
+                self._choose(partial / "node_modules")
             place = self.folder / package.version
             if _runs(place):
                 message = f"{package.command} {package.version} runs, but does not answer its version within {_VERSION_TIMEOUT_S} s."
@@ -170,6 +172,19 @@ class Runtime:
             message = f"{package.command} answers {program.version!r} instead of a version that is {package.range}."
             raise Unsupported(message, f"Read {self.log}.")
         return program
+
+    def _choose(self, modules: Path) -> None:
+        """Of the programs for kinds of machines keep the first that starts on this one; npm brings those for older processors too."""
+        found = sorted(modules.glob(self.package.natives))
+        chosen = next((program for program in found if _version_alone(program)), None)
+        if chosen is None:
+            return
+        command = modules / ".bin" / self.package.command
+        command.unlink(missing_ok=True)
+        command.symlink_to(os.path.relpath(chosen, command.parent))
+        for other in found:
+            if other != chosen:
+                shutil.rmtree(modules / other.relative_to(modules).parts[0])
 
     def _npm(self, npm: str, prefix: Path, arguments: list[str]) -> None:
         """On the Node that npm came with: Debian's finds its own parts with no other."""
@@ -196,6 +211,12 @@ def _accepted_node(at_least: Version) -> bool:
         return True
     found = parse_version(_version_of([node], os.environ)) if node else None
     return found is not None and found >= at_least
+
+
+def _version_alone(program: Path) -> str:
+    """`_version_of` for one that makes folders for itself before it answers: none of them in the user's own."""
+    with tempfile.TemporaryDirectory() as empty:
+        return _version_of([str(program)], {**os.environ, **dict.fromkeys(_USERS_FOLDERS, empty)})
 
 
 def _version_of(command: list[str], environment: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from adapters.pi.runtime import PI, PI_VERSION
 from daemon.errors import EngineError, NotFound
-from daemon.harness.runtime import Runtime, parse_version
+from daemon.harness.runtime import Package, Runtime, parse_version
 
 NPM = f"""#!/bin/sh
 case $(command -v node) in "$3"/*) echo "Cannot find module 'semver'" >&2; exit 1 ;; esac
@@ -81,3 +81,18 @@ def test_no_npm_is_said_with_what_to_install(tmp_path: Path, programs: Path, mon
 @pytest.mark.parametrize(("answer", "version"), [("codex-cli 0.171.0", (0, 171, 0)), ("2.1.332 (Claude Code)", (2, 1, 332)), ("pi", None)])
 def test_versions_are_read_from_what_programs_answer(answer: str, version: tuple[int, int, int] | None) -> None:
     assert parse_version(answer) == version
+
+
+def test_of_programs_for_kinds_of_machines_the_one_that_starts_here_is_kept(tmp_path: Path, programs: Path) -> None:
+    package = Package("agent", "agent", "1.2.3", (1, 0, 0), (2, 0, 0), natives="agent-*/bin/agent")
+    answers = {"agent-arm": "exit 1", "agent-linux": "echo 1.2.3; mkdir -p $XDG_DATA_HOME/agent", "agent-linux-old": "echo 1.2.3"}
+    lines = [f'mkdir -p "$3/node_modules/{name}/bin" "$3/node_modules/.bin"' for name in answers]
+    lines += [
+        f'printf \'#!/bin/sh\\n{answer}\\n\' >"$3/node_modules/{name}/bin/agent"; chmod +x "$3/node_modules/{name}/bin/agent"'
+        for name, answer in answers.items()
+    ]
+    program(programs / "npm", "\n".join(["#!/bin/sh", *lines]))
+    runtime = Runtime(tmp_path / "runtime", package)
+    command = runtime.ensure(lambda line: None).command
+    assert command.resolve() == runtime.folder / "1.2.3" / "node_modules" / "agent-linux" / "bin" / "agent"
+    assert sorted(path.name for path in (runtime.folder / "1.2.3" / "node_modules").iterdir()) == [".bin", "agent-linux"]
