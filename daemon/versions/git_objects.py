@@ -260,6 +260,15 @@ class ObjectReader:
                     found.add(entry.sha)
         return found
 
+    def is_there(self, commit_id: str) -> bool:
+        """Whether all of these are on disk; what they hold is not looked at."""
+        try:
+            found = self.reachable(commit_id)
+        except DataError:
+            return False
+        with self._lock:
+            return all(ObjectID(object_id) in self._repo.object_store for object_id in found)
+
     def release(self, commit_id: str, state: ReleaseState) -> Release:
         """Read one release. Raises DataError for anything that is none."""
         commit = self.commit(commit_id)

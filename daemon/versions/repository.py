@@ -186,7 +186,7 @@ class Repository:
         scenario = prepared.manifest.scenario
         with self._lock.held(), storing(self.path):
             self._expect(scenario, expected_head)
-            self._require_weights(prepared)
+            self._require_there(prepared)
             if not self.refs.swap(head_ref(scenario), prepared.parent_commit_id, prepared.release.commit_id):
                 raise self._stale(scenario, prepared.manifest.parent_release_id)
             failpoint("publish.head-moved")
@@ -198,7 +198,7 @@ class Repository:
         """Keep a prepared candidate for a person to promote."""
         scenario, release_id = prepared.manifest.scenario, prepared.manifest.release_id
         with self._lock.held(), storing(self.path):
-            self._require_weights(prepared)
+            self._require_there(prepared)
             if not self.refs.swap(held_refs(scenario) + release_id, None, prepared.release.commit_id):
                 raise Conflict(f"Another candidate {release_id} is held already.", "Run `reef fsck`.")
             failpoint("hold.held")
@@ -349,11 +349,12 @@ class Repository:
         hint = "Look at `reef releases` and ask again with the head that stands."
         return Conflict(f"{stands}; you saw {seen or 'none'}.", hint, param="expected_head")
 
-    def _require_weights(self, prepared: Prepared) -> None:
-        """Another process may have discarded its own preparation of the same weights meanwhile."""
-        for stored in prepared.release.lora.files if prepared.release.lora else ():
-            if not self.weights.path_of(stored.sha256).is_file():
-                raise Conflict(f"The weights of {prepared.manifest.release_id} were collected before it was published.", "Publish again.")
+    def _require_there(self, prepared: Prepared) -> None:
+        """Another process may have collected it, or discarded its own preparation of the same weights, meanwhile."""
+        files = prepared.release.lora.files if prepared.release.lora else ()
+        there = all(self.weights.path_of(stored.sha256).is_file() for stored in files)
+        if not there or not self.reader.is_there(prepared.release.commit_id):
+            raise Conflict(f"{prepared.manifest.release_id} was collected before it was published.", "Publish again.")
 
     def _drop_held(self, scenario: str, commit_id: str) -> None:
         for name, value in self.refs.below(held_refs(scenario)).items():

@@ -180,3 +180,17 @@ def test_a_collection_that_is_killed_is_finished_by_the_next(tmp_path: Path, poi
     gc(again)
     assert whole(again) == ["r5", "r4", "r1"] and sound(again)
     again.publish(draft(tree(rules="- on")), "r5")
+
+
+def test_a_preparation_that_another_process_collected_is_not_published(tmp_path: Path) -> None:
+    """The head would point to a commit that is not there."""
+    path = tmp_path / "versions.git"
+    repository, other = Repository(path), Repository(path)
+    first = repository.publish(draft(tree(rules="- first")), None)
+    for keep in (lambda prepared: repository.advance(prepared, first.id), repository.hold):
+        prepared = repository.prepare(draft(tree(rules="- second")))
+        with other.writing():
+            collect.remove(other, collect.find(other, lambda _: 1, grace_s=-1))
+        with pytest.raises(Conflict, match="was collected before it was published"):
+            keep(prepared)
+    assert [release.id for release in repository.chain("default")] == [first.id] and fsck(repository) == []
