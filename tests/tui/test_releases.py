@@ -123,6 +123,11 @@ async def test_states_are_words_to_find_by() -> None:
         await pilot.press(*(["backspace"] * 4), *"pinned", "enter")
         await settled(pilot)
         assert pilot.app.query_one(Feed).selected == "r5"
+        assert "esc All" in (await until(pilot, "esc All")).splitlines()[-1]
+        await pilot.press("escape")
+        assert "esc All" not in (await until(pilot, "r10")).splitlines()[-1], "all is shown again, from the list too"
+        await pilot.press("slash", *"xyzzy")
+        await until(pilot, "nothing holds these words · esc shows all")
 
 
 async def test_why_names_the_releases_and_sessions_behind_a_line(snapshots: Snapshots) -> None:

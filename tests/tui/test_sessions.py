@@ -179,8 +179,11 @@ async def test_ten_thousand_sessions_are_paged_through_and_searched() -> None:
         assert rows.keys == ["ses_7777"]
         await pilot.press("enter", "enter")
         await until(pilot, "ses_7777")
-        await pilot.press("escape", "slash", "escape")
+        await pilot.press("escape", "escape")
         await until(pilot, "question 3")
+        await pilot.press("slash", *"xyzzy")
+        daemon.answers[BASE] = {"sessions": []}
+        await until(pilot, "nothing holds these words · esc shows all")
 
 
 async def test_a_long_session_is_read_in_parts() -> None:

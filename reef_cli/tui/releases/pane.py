@@ -31,7 +31,7 @@ from reef_cli.tui.widgets.ask import Ask
 from reef_cli.tui.widgets.confirm import Confirm
 from reef_cli.tui.widgets.empty import Empty
 from reef_cli.tui.widgets.feed import Feed
-from reef_cli.tui.widgets.find import Find
+from reef_cli.tui.widgets.find import NOTHING_FOUND, Find
 from reef_cli.tui.widgets.steady import Steady
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _NARROW_BELOW = 100
 _RESTS_S = 0.08
-_WITHOUT_RELEASE = frozenset({"find", "help", "quit"})
+_WITHOUT_RELEASE = frozenset({"find", "all", "close", "help", "quit"})
 _HEAD_MOVES = ("rollback", "undo", "promote")
 
 
@@ -52,6 +52,7 @@ class ReleasesPane(Pane):
         " A marks the release that a comparison starts from."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "all", "All", tooltip="Show all again after finding some."),
         Binding("m,space", "mark", "Mark", key_display="m", tooltip="Start a comparison from this release."),
         Binding("c", "compare", "Compare", tooltip="With the marked release; without one, with what serves."),
         Binding("r", "rollback", "Roll back", tooltip="Let this release's content serve again, as a new release."),
@@ -103,6 +104,8 @@ class ReleasesPane(Pane):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A comparison has keys of its own; and nothing is moved while the daemon is lost."""
+        if action == "all":
+            return bool(self._words)
         lost = self.parent is not None and self.parent.has_class("-lost")
         return not (self.has_class("-comparing") or (lost and action in _HEAD_MOVES))
 
@@ -149,6 +152,7 @@ class ReleasesPane(Pane):
         feed = self.query_one(Feed)
         at_top = feed.scroll_offset.y == 0
         feed.show(rows(shown, self._marked, chain.complete))
+        self.query_one("#chain-list").border_subtitle = NOTHING_FOUND if self._words and chain.complete and not shown else ""
         if at_top:  # what is new is to be seen
             feed.scroll_to(y=0, animate=False, force=True)
             feed.select(feed.selected)
@@ -212,10 +216,14 @@ class ReleasesPane(Pane):
     def action_find(self) -> None:
         self.query_one(Find).open()
 
+    def action_all(self) -> None:
+        self.query_one(Find).action_close()
+
     @on(Find.Changed)
     def _narrow(self, event: Find.Changed) -> None:
         self._words = event.text.casefold().split()
         self._show()
+        self.refresh_bindings()
         if self._words:
             self._load_all()
 

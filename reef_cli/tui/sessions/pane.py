@@ -22,7 +22,7 @@ from reef_cli.tui.sessions.conversation import Conversation
 from reef_cli.tui.sessions.listing import COLUMNS, SessionList, has_changed, heading, id_of, row_of
 from reef_cli.tui.widgets.empty import Empty
 from reef_cli.tui.widgets.feed import Feed
-from reef_cli.tui.widgets.find import Find
+from reef_cli.tui.widgets.find import NOTHING_FOUND, Find
 from reef_cli.tui.widgets.rows import Rows
 from reef_cli.tui.widgets.steady import Steady
 from reef_cli.tui.wrapping import cut
@@ -127,9 +127,8 @@ class SessionsPane(Pane):
                 "Every request is recorded here as it comes.",
             )
         self.set_class(is_empty, "-empty")
-        rows.border_subtitle = ""
-        if found.is_read and not found.sessions and found.words:
-            self.query_one("#heading", Steady).show(Content.styled("Nothing holds these words. esc shows all.", "$text-muted"))
+        self.query_one("#list").border_subtitle = NOTHING_FOUND if found.is_read and not found.sessions and found.words else ""
+        self.refresh_bindings()
 
     def _show_turns(self, *, follow: bool = False) -> None:
         read, feed = self._read, self.query_one(Feed)
@@ -220,11 +219,11 @@ class SessionsPane(Pane):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "back":
-            return self.has_class("-reading")
+            return self.has_class("-reading") or bool(self._list.words)
         return not (action in ("judge", "judge_all", "export", "forget", "release", "unfold_all") and not self._list.sessions)
 
     def action_find(self) -> None:
-        self.action_back()
+        self.remove_class("-reading")
         self.query_one(Find).open()
 
     def action_read(self) -> None:
@@ -234,6 +233,9 @@ class SessionsPane(Pane):
         self.refresh_bindings()
 
     def action_back(self) -> None:
+        """From a session to the list, from those that were found to all."""
+        if not self.has_class("-reading"):
+            self.query_one(Find).action_close()
         self.remove_class("-reading")
         self.screen.set_focus(self.query_one(Rows))
         self.refresh_bindings()
@@ -284,7 +286,8 @@ class SessionsPane(Pane):
         self._list = SessionList(self.daemon, self.scenario, self._list.words)
         self._read = None
         self._show_turns()
-        self.action_back()
+        self.remove_class("-reading")
+        self.screen.set_focus(self.query_one(Rows))
         await self.refresh_from(self.kinds)
 
     def _session(self) -> JSONObject | None:

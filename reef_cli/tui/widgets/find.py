@@ -9,6 +9,8 @@ from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input
 
+NOTHING_FOUND = "nothing holds these words · esc shows all"
+
 
 class Find(Input):
     """Hidden until `open`. `escape` empties and hides it; enter or `down` goes back to the list and keeps what is typed."""
