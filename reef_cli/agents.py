@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,11 +60,14 @@ def served_context(client: Client, name: str, release_id: str = "") -> InstallCo
 
 @contextlib.contextmanager
 def used(adapter: Adapter, home: Home) -> Iterator[Adapter]:
-    """While an adapter works: what one that is not ours does wrong is told of as its author's, and no bug of Reef's.
+    """While an adapter works: what takes long is said on stderr, and what one that is not ours does wrong is told of as its author's.
 
     Raises:
         ConfigError: it failed; names it and the log.
     """
+    saying, log = logging.StreamHandler(sys.stderr), logging.getLogger("reef.adapters")
+    log.addHandler(saying)
+    log.setLevel(logging.INFO)
     try:
         yield adapter
     except Exception as error:
@@ -70,9 +75,11 @@ def used(adapter: Adapter, home: Home) -> Iterator[Adapter]:
             raise
         from daemon.failure import log_bug
 
-        log = log_bug(error, f"the adapter {adapter.name}", home)
-        where = f" The details are in {log}." if log is not None else ""
+        written = log_bug(error, f"the adapter {adapter.name}", home)
+        where = f" The details are in {written}." if written is not None else ""
         raise ConfigError(f"The adapter {adapter.name!r} failed: {type(error).__name__}: {error}.", f"Tell its author.{where}") from error
+    finally:
+        log.removeHandler(saying)
 
 
 def usual_links(launcher: Path) -> list[Path]:

@@ -124,7 +124,7 @@ def test_a_link_where_something_of_ours_should_be_is_refused_and_not_followed(
     place.symlink_to(outside if link in ("", "agent/skills") else outside / "theirs")
     daemon.answer("GET /reef/harness", {"release_id": "r2", "files": {"AGENTS.md": "- a\n", "skills/x/SKILL.md": "---\nname: x\n---\n"}})
     done = reef("install", "pi")
-    assert done.code == 1 and done.err.startswith("Error: ") and str(place) in done.err, done.err
+    assert done.code == 1 and "Error: " in done.err and str(place) in done.err, done.err
     assert texts(outside) == {str(outside / "theirs"): "theirs"} and place.is_symlink()
 
 

@@ -43,6 +43,7 @@ def serve(daemon: StandIn, release: str, rules: str) -> None:
 def test_the_link_is_typed_and_goes_with_the_agent(reef: Reef, home: Home, bin_folder: Path) -> None:
     done = reef("install", "pi")
     assert done.code == 0 and "folder: reef-pi" in done.out, done.err
+    assert f"Fetching pi {PI.version}" in done.err, "what takes half a minute is said"
     assert os.readlink(bin_folder / "reef-pi") == str(home.agents / "pi" / "bin" / "reef-pi")
     assert reef("uninstall", "pi").code == 0
     assert not (bin_folder / "reef-pi").is_symlink() and not (home.agents / "pi").exists()
