@@ -184,7 +184,8 @@ class Runtime:
         command.symlink_to(os.path.relpath(chosen, command.parent))
         for other in found:
             if other != chosen:
-                shutil.rmtree(modules / other.relative_to(modules).parts[0])
+                parts = other.relative_to(modules).parts
+                shutil.rmtree(modules.joinpath(*parts[: 2 if parts[0].startswith("@") else 1]))
 
     def _npm(self, npm: str, prefix: Path, arguments: list[str]) -> None:
         """On the Node that npm came with: Debian's finds its own parts with no other."""
