@@ -10,5 +10,5 @@ CLAUDE = Package(
     version="2.1.332",
     at_least=(2, 1, 332),
     below=(3, 0, 0),
-    scripts=True,  # one of them puts the program for this machine in its place
+    natives="@anthropic-ai/claude-code-*/claude",
 )

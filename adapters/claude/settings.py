@@ -49,7 +49,8 @@ def given_settings(context: InstallContext, window: Window, wanted: JSONObject, 
     """
     given = merged(wanted, own_settings(context, window))
     if "statusLine" not in mine and "statusLine" not in wanted:
-        given["statusLine"] = {"type": "command", "command": f"cat {shlex.quote(str(agent_folder(context) / STATUS_FILE))} 2>/dev/null"}
+        command = f"cat {shlex.quote(str(agent_folder(context) / STATUS_FILE))} 2>/dev/null"
+        given["statusLine"] = {"type": "command", "command": command, "refreshInterval": 3}
     return given
 
 

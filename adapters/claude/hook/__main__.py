@@ -7,12 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-from adapters.claude.hook.runs import Run, last_receipt, read_runs
+from adapters.claude.hook.runs import Run, last_receipt, runs_with
 from adapters.claude.hook.telling import look, look_again
-from daemon.harness.asking import BRIEF_S, Told, Trouble, as_object, ask, printable, read_told, text
+from daemon.harness.asking import Told, Trouble, as_object, ask, printable, read_told, text
 from daemon.harness.typed import COMMANDS, typed
 
 _MOST_RECEIPTS = 200
+_REPORT_S = 1.0
 
 Event = dict[str, object]
 
@@ -61,18 +62,21 @@ def _command(told: Told, binding: Path, event: Event) -> dict[str, object] | Non
 
 
 def _report_runs(told: Told, event: Event, outcome: str) -> None:
-    """How the run that has just ended did, and those before it that were stopped: of these Claude Code tells no hook.
+    """How the run that has just ended did, and those before it that no hook was told of: stopped, or left at once when they had ended.
 
     What was told is told again under the same id, which changes nothing.
+
+    Args:
+        outcome: of the run that has just ended; empty: the session ends.
     """
-    runs = read_runs(Path(text(event.get("transcript_path"))))
-    now = text(event.get("prompt_id"))
+    now = text(event.get("prompt_id")) if outcome else ""
+    runs = runs_with(Path(text(event.get("transcript_path"))), now, text(event.get("last_assistant_message")))
     for run in reversed(runs):
-        if outcome and run.prompt_id == now:
+        if run.prompt_id == now:
             _report(told, event, run, outcome)
-        elif run.interrupted:
-            _report(told, event, run, "aborted")
-        elif run.is_over:
+        elif run.is_interrupted or not run.is_told:
+            _report(told, event, run, "completed" if run.is_answered and not run.is_interrupted else "aborted")
+        else:
             break
 
 
@@ -90,11 +94,13 @@ def _report(told: Told, event: Event, run: Run, outcome: str) -> None:
         "seconds": round(max(0.0, run.ended_at - run.began_at), 3),
         "receipts": run.receipts[-_MOST_RECEIPTS:],
     }
-    body: dict[str, object] = {"references": run.receipts[-1:] if outcome == "aborted" else [], "metadata": metadata}
-    if run.interrupted:
-        body["agent_record_id"] = f"rep_{run.interrupted.replace('-', '')}"
+    body = {
+        "agent_record_id": f"rep_{run.prompt_id.replace('-', '')}",
+        "references": run.receipts[-1:] if outcome == "aborted" else [],
+        "metadata": metadata,
+    }
     with contextlib.suppress(Trouble):  # the answers are recorded; how the run ended is only a help
-        ask(told, "POST", "/reef/report", BRIEF_S, body)
+        ask(told, "POST", "/reef/report", _REPORT_S, body)
 
 
 def _message(said: str) -> dict[str, object] | None:
