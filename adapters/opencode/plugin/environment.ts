@@ -11,10 +11,3 @@ export function giveBack(): void {
     else delete process.env[name];
   }
 }
-
-/** A proxy is for hosts elsewhere, and opencode would ask it for this machine's too. */
-export function reachHere(url: string): void {
-  const host = new URL(url).hostname;
-  const direct = (process.env.NO_PROXY ?? process.env.no_proxy ?? "").split(",").filter(Boolean);
-  if (!direct.includes(host)) process.env.NO_PROXY = process.env.no_proxy = [...direct, host].join(",");
-}

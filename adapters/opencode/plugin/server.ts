@@ -5,7 +5,7 @@
 import type { Hooks, PluginInput } from "@opencode-ai/plugin";
 import { headerText, judge, NO_ANSWER, whyLines } from "./answers.ts";
 import { lookUp } from "./changes.ts";
-import { giveBack, reachHere } from "./environment.ts";
+import { giveBack } from "./environment.ts";
 import { lastReceipt } from "./receipts.ts";
 import { type Installed, printable, readInstalled } from "./reef.ts";
 import { Runs } from "./runs.ts";
@@ -33,7 +33,6 @@ async function server({ client, directory }: PluginInput): Promise<Hooks> {
     if (once) void tell("Reef's settings in opencode's folder are damaged. Type: reef install opencode", "error");
     return {};
   }
-  reachHere(installed.base_url);
   // Not awaited: opencode starts at once, and the line comes when Reef has answered.
   if (once) void lookUp(installed, false).then(({ message, kind }) => (message ? tell(message, kind) : undefined));
   const runs = new Runs(installed, directory);

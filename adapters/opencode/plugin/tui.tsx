@@ -7,7 +7,7 @@ import type { TuiPluginApi, TuiPluginMeta } from "@opencode-ai/plugin/tui";
 import { createSignal, For } from "solid-js";
 import { diffLines, skip, statusLines } from "./answers.ts";
 import { lookUp, statusLine } from "./changes.ts";
-import { giveBack, reachHere } from "./environment.ts";
+import { giveBack } from "./environment.ts";
 import { type Installed, printable, readInstalled } from "./reef.ts";
 import { update } from "./update.ts";
 
@@ -26,7 +26,6 @@ async function tui(api: TuiPluginApi, _options: unknown, _meta: TuiPluginMeta): 
     tell("Reef's settings in opencode's folder are damaged. Type: reef install opencode", "error", NOTICE_MS);
     return;
   }
-  reachHere(installed.base_url);
   const [status, setStatus] = createSignal("");
   const line = () => <text fg={api.theme.current.textMuted}>{printable(status())}</text>;
   api.slots.register({ slots: { home_prompt_right: line, session_prompt_right: line } });

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from adapters.opencode.plugin import plugin_files
+from adapters.opencode.runtime import OPENCODE
 from tests.e2e.agents.installed import MARKS, Agents
 from tests.e2e.agents.real import RealAgent, real_agent, slow
 from tests.e2e.agents.scripted import Body, Reply
@@ -156,7 +158,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_without_a_terminal_the_notice_is_a_line_on_stderr_and_the_users_own_is_left_alone(opencode: RealAgent) -> None:
-    opencode.publish({**SECOND, "AGENTS.md": f"{SECOND['AGENTS.md']}- Be kind.\n"})
+    now = opencode.publish({**SECOND, "AGENTS.md": f"{SECOND['AGENTS.md']}- Be kind.\n"})
     before = len(reports(opencode, 0))
 
     def script(body: Body) -> Reply:
@@ -170,7 +172,7 @@ def test_without_a_terminal_the_notice_is_a_line_on_stderr_and_the_users_own_is_
     done = run(opencode, "Hello.", XDG_CONFIG_HOME="/theirs", HTTP_PROXY="http://127.0.0.1:9")
     assert done.returncode == 0 and "Done." in done.stdout, done.stdout + done.stderr
     [told] = [line for line in done.stderr.splitlines() if line.startswith("Reef ")]
-    assert told.startswith("Reef r3 → r4: +1 rule") and told.endswith("to take it: reef update opencode")
+    assert told.startswith(f"Reef {opencode.context.release_id} → {now}: +") and told.endswith("to take it: reef update opencode")
     assert "[/theirs|]" in json.dumps(asks(opencode)[-1]), "what it starts has the user's own folders"
     assert reports(opencode, before + 1)[-1]["metadata"]["tools"] == 1
     assert os.listdir(opencode.home / ".opencode") == ["commands"], "nothing is fetched into the user's own"
@@ -181,3 +183,26 @@ def test_a_daemon_that_is_down_costs_one_line(opencode: RealAgent, tmp_path: Pat
     opencode.daemon.stop()
     with terminal(opencode, tmp_path, "down") as screen:
         assert "Ask anything" in screen.until("Reef is down", "Reef does not answer", seconds=START_S)
+
+
+def test_the_plugins_fit_the_types_of_opencode(agents: Agents, tmp_path: Path) -> None:
+    for path, text in plugin_files().items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    modules = tmp_path / "node_modules"
+    modules.mkdir()
+    for package, version in (("@opencode-ai/plugin", OPENCODE.version), ("@opentui/solid", "0.4.5")):
+        for one in agents.npm(package, version).parent.iterdir():
+            if not one.name.startswith(".") and not (modules / one.name).exists():
+                (modules / one.name).symlink_to(one)
+    types = agents.npm("@types/node", "22.20.7").parent / "@types"
+    options = {
+        **{"strict": True, "noEmit": True, "target": "es2024", "lib": ["es2024", "dom"], "module": "nodenext"},
+        **{"allowImportingTsExtensions": True, "noUncheckedIndexedAccess": True, "noUnusedLocals": True, "noUnusedParameters": True},
+        **{"verbatimModuleSyntax": True, "skipLibCheck": True, "types": ["node"], "typeRoots": [str(types)]},
+        **{"jsx": "preserve", "jsxImportSource": "@opentui/solid"},
+    }
+    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["plugins/**/*.ts", "plugins/**/*.tsx"]}))
+    done = agents.run([str(agents.npm("typescript", "5.9.3") / "tsc"), "-p", str(tmp_path)], home=tmp_path / "home", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
