@@ -77,6 +77,8 @@ class ReefApp(Shell):
         self._status: JSONObject = {}
         self._lost: ReefError | None = None
         self._connected = False
+        self._starting = False
+        """A daemon is being started from here."""
         self._turned_to = ""
         self._changed: set[str] = set()
         self._look = asyncio.Event()
@@ -119,8 +121,7 @@ class ReefApp(Shell):
     async def _take(self, change: Change) -> None:
         if change.kind in ("lost", "found"):
             self._lost, self._connected = change.why, change.why is None
-            can_start = change.why is not None and not await self.daemon.is_there() and await self.daemon.is_set_up()
-            self.query_one(Banner).say(change.why, can_start)
+            await self._show_banner()
             self.query_one("#panes").set_class(change.why is not None, "-lost")
             self._show_top()
             if change.kind == "found":
@@ -129,6 +130,11 @@ class ReefApp(Shell):
                 self._note(_ALL)
         elif change.scenario in ("", self.scenario):
             self._note(frozenset({change.kind}))
+
+    async def _show_banner(self) -> None:
+        if not self._starting:
+            can_start = self._lost is not None and not await self.daemon.is_there() and await self.daemon.is_set_up()
+            self.query_one(Banner).say(self._lost, can_start)
 
     def _note(self, kinds: frozenset[str]) -> None:
         self._changed |= kinds
@@ -242,8 +248,17 @@ class ReefApp(Shell):
         if not await self.daemon.is_set_up():
             self.notify("Set Reef up first, in a shell: reef init", severity="warning")
             return
-        self.notify("Starting the daemon …")
-        await self.daemon.start()
+        if self._starting:
+            return
+        self._starting = True
+        self.query_one(Banner).say_starting()
+        try:
+            await self.daemon.start()  # it answers now; `_take` will hear of it
+            self._starting = False
+        except ReefError as error:
+            self._starting = False
+            await self._show_banner()
+            self._say(error)
 
     def action_help(self) -> None:
         pane = self.pane
@@ -281,13 +296,16 @@ class ReefApp(Shell):
         if isinstance(error, EngineError) and not self._connected:
             return  # the banner says it
         if isinstance(error, ReefError):
-            self.notify(output.printable(f"{error.message} {error.hint}"), severity="error", markup=False)
+            self._say(error)
         elif isinstance(error, Exception):
             log = log_bug(error, "reef tui", home())
             self.bugs.append(error)
             self.notify(
                 f"This is a bug in Reef: {type(error).__name__}. The details are in {log}.", severity="error", markup=False, timeout=20
             )
+
+    def _say(self, error: ReefError) -> None:
+        self.notify(output.printable(f"{error.message} {error.hint}"), severity="error", markup=False)
 
     async def run_action(
         self,

@@ -177,6 +177,10 @@ class Banner(Steady):
             start = Content.assemble("  ", ("S", "bold $text-primary"), " starts it, as reef up does.") if can_start else Content("")
             self.show(Content.assemble(("▲ ", "bold $text-warning"), what, start))
 
+    def say_starting(self) -> None:
+        self._starts = False
+        self.show(Content.assemble(("◐ ", "$text-accent"), "Starting the daemon …"))
+
     async def on_click(self, event: Click) -> None:
         event.stop()
         if self._starts:

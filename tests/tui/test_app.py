@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.errors import Conflict
+from daemon.errors import Conflict, EngineError
 from daemon.records import JSONObject
 from reef_cli.tui.app import ReefApp
 from reef_cli.tui.pane import Pane
@@ -83,6 +83,27 @@ async def test_without_a_daemon_a_key_starts_one() -> None:
         await pilot.press("S")
         await until(pilot, "SmolLM2")
         assert daemon.started == 1
+
+
+async def test_a_daemon_is_started_once_however_often_the_key_is_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon, goes_on = FakeDaemon(), asyncio.Event()
+    daemon.there = False
+    daemon.lose()
+
+    async def start() -> None:
+        daemon.started += 1
+        await goes_on.wait()
+        raise EngineError("The model is not there.", "reef models")
+
+    monkeypatch.setattr(daemon, "start", start)
+    async with opened(daemon, "engine") as pilot:
+        await until(pilot, "S starts it")
+        await pilot.press("S", "S")
+        assert "S starts it" not in await until(pilot, "Starting the daemon")
+        assert daemon.started == 1
+        goes_on.set()
+        shown = await until(pilot, "The model is not there. reef models")
+        assert "S starts it" in shown
 
 
 async def test_without_a_daemon_a_click_starts_one() -> None:
