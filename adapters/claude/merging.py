@@ -24,13 +24,13 @@ def without(there: JSONObject, taken: JSONObject) -> JSONObject:
             result[name] = value
             continue
         given = taken[name]
+        if value == given:
+            continue
         rest: JSON = value
         if isinstance(value, dict) and isinstance(given, dict):
             rest = without(value, given)
         elif isinstance(value, list) and isinstance(given, list):
             rest = [one for one in value if one not in given]
-        elif value == given:
-            continue
         if rest not in ({}, []) or rest == value:
             result[name] = rest
     return result
