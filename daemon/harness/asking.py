@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, cast
 from urllib.parse import quote, urlsplit
 
-BRIEF_S: Final = 0.25
+BRIEF_S: Final = 0.2
 """What an agent may wait for Reef."""
 PATIENT_S: Final = 10.0
 """What a person who asked for something may wait for it."""
