@@ -37,6 +37,7 @@ def pull(name: str, home: Home, progress: Callable[[int, int], None], endpoint: 
         StorageError: the disk is full or cannot be written.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from httpx import TransportError
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, RepositoryNotFoundError
     from tqdm import tqdm  # type: ignore[import-untyped]
@@ -71,6 +72,9 @@ def pull(name: str, home: Home, progress: Callable[[int, int], None], endpoint: 
         raise NotFound(f"The hub has no file {name}.", "Check owner, repository and file name; a gated one needs a login.") from error
     except HfHubHTTPError as error:
         raise EngineError("The hub refused the download.", "Try again later; what has come is kept.") from error
+    except TransportError as error:  # no network, no such host, a timeout
+        hint = "See to the network, then pull again: it goes on where it stopped."
+        raise EngineError(f"The hub cannot be reached: {error}.", hint) from error
     except OSError as error:
         if error.errno is not None and not isinstance(error, ConnectionError):
             raise StorageError(f"The model cannot be stored: {error.strerror}.", "Free disk space, then pull again.") from error

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from daemon.errors import BadRequest, Conflict, DataError, NotFound, ReefError
+from daemon.errors import BadRequest, Conflict, DataError, EngineError, NotFound, ReefError
 from daemon.gguf import read_header
 from daemon.model_pull import pull
 from daemon.models import embedded_model, model_id, resolve_model
@@ -117,6 +117,12 @@ def test_a_broken_download_goes_on_where_it_stopped(hub: Hub, home: Home) -> Non
         _pull(hub, home)
     assert (home.models / "model.gguf").read_bytes() == hub.content
     assert any(asked.startswith("bytes=10485760") for asked in hub.ranges)
+
+
+def test_without_a_network_the_sentence_says_so(home: Home) -> None:
+    with pytest.raises(EngineError, match="cannot be reached"):  # nobody listens there
+        pull("owner/repo/tiny.gguf", home, lambda done, total: None, endpoint="http://127.0.0.1:9")
+    assert not list(home.models.glob("*.gguf"))
 
 
 def test_what_is_not_as_promised_does_not_stay(hub: Hub, home: Home) -> None:
