@@ -55,9 +55,9 @@ class Admission(JournaledItems[Inference]):
     def is_full(self) -> bool:
         return self._draining
 
-    def admit(self, connection: sqlite3.Connection, items: Sequence[Inference]) -> list[int]:
+    def admit(self, connection: sqlite3.Connection, items: Sequence[Inference], doubtful: Sequence[Inference]) -> list[int]:
         replies = self._replies
-        if self._rows.taken(connection, [item.id for item in items]) or any(item.id in replies for item in items):
+        if doubtful and (self._rows.taken(connection, [item.id for item in doubtful]) or any(item.id in replies for item in doubtful)):
             raise Conflict("A receipt is taken by another record.")
         records, pasts = zip(*map(self._redacted, items), strict=True)
         entries = self._rows.entries(connection, records, pasts, replies)

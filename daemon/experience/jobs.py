@@ -7,16 +7,24 @@ import logging
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from daemon.errors import ReefError, StorageError
 from daemon.experience.database import map_error
 from daemon.observing import request_facts
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 I = TypeVar("I")  # noqa: E741 -- what is written many at a time
 _log = logging.getLogger(__name__)
+
+
+class Told(Protocol[T_contra]):
+    """Whoever waits for a write; told once, on the writer's thread. A `Future` is one, but it costs a lock for each."""
+
+    def set_result(self, result: T_contra, /) -> None: ...
+
+    def set_exception(self, exception: BaseException | None, /) -> None: ...
 
 
 class Items(ABC, Generic[I]):
@@ -53,8 +61,12 @@ class JournaledItems(Items[I]):
         """Whether so much waits that more receipts have to wait for the tables."""
 
     @abstractmethod
-    def admit(self, connection: sqlite3.Connection, items: Sequence[I]) -> list[int]:
-        """Put all into the journal, on disk, outside any transaction; the place of each. Where it raises, none is there."""
+    def admit(self, connection: sqlite3.Connection, items: Sequence[I], doubtful: Sequence[I]) -> list[int]:
+        """Put all into the journal, on disk, outside any transaction; the place of each. Where it raises, none is there.
+
+        Args:
+            doubtful: those whose ids may stand already.
+        """
 
     @abstractmethod
     def file(self, connection: sqlite3.Connection, limit: int) -> None:
@@ -65,25 +77,29 @@ class JournaledItems(Items[I]):
         """What `file` wrote is on disk."""
 
 
-class Job(Generic[T]):
-    """Something to write, alone."""
+class Job(ABC, Generic[T]):
+    """Something to write."""
 
-    __slots__ = ("asked", "function", "future", "result")
+    __slots__ = ("answered", "asked", "result", "told")
 
-    def __init__(self, function: Callable[[sqlite3.Connection], T]) -> None:
+    def __init__(self, told: Told[T]) -> None:
         self.asked = request_facts.current()  # whose request it is, for the log
-        self.function = function
-        self.future: Future[T] = Future()
+        self.told = told
         self.result: tuple[T] | None = None
+        self.answered = False  # whether whoever waits for it knows what came of it
+
+    @abstractmethod
+    def work(self, connection: sqlite3.Connection) -> T:
+        """Write it, alone."""
 
     def attempt(self, connection: sqlite3.Connection) -> bool:
-        """Run inside a savepoint; False: it failed, was undone, and its future knows why.
+        """Run inside a savepoint; False: it failed, was undone, and whoever waits for it knows why.
 
         Raises sqlite3.Error where SQLite has given up the whole transaction, as it does when the disk is full.
         """
         try:
             with savepoint(connection):
-                self.result = (self.function(connection),)
+                self.result = (self.work(connection),)
         except Exception as error:  # top of the thread: one caller's bug must not take the others' records with it
             if isinstance(error, sqlite3.Error) and not connection.in_transaction:
                 raise
@@ -92,39 +108,62 @@ class Job(Generic[T]):
         return True
 
     def fail(self, error: Exception) -> None:
-        """Let the future fail with a `ReefError`; what is a bug of ours is logged with its traceback."""
+        """Say that it failed, with a `ReefError`; what is a bug of ours is logged with its traceback."""
+        self.answered = True
         if isinstance(error, sqlite3.Error):
-            self.future.set_exception(map_error(error))
+            self.told.set_exception(map_error(error))
         elif isinstance(error, ReefError):
-            self.future.set_exception(error)
+            self.told.set_exception(error)
         else:
             request_facts.begin(self.asked)
             _log.error("A write to the experience database failed", exc_info=error)
             request_facts.begin(None)
-            self.future.set_exception(StorageError("The experience could not be written.", "The daemon's log has the details: reef logs."))
+            self.told.set_exception(StorageError("The experience could not be written.", "The daemon's log has the details: reef logs."))
 
     def resolve(self) -> None:
-        if self.result is not None:
-            self.future.set_result(self.result[0])
+        if self.result is not None and not self.answered:
+            self.answered = True
+            self.told.set_result(self.result[0])
+
+
+class FunctionJob(Job[T], Generic[T]):
+    """A function of the caller's."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[[sqlite3.Connection], T], told: Told[T]) -> None:
+        super().__init__(told)
+        self.function = function
+
+    def work(self, connection: sqlite3.Connection) -> T:
+        return self.function(connection)
 
 
 class ItemJob(Job[int], Generic[I]):
-    __slots__ = ("item",)
+    """One of `items`, which are written many at a time if that goes."""
 
-    def __init__(self, items: Items[I], item: I) -> None:
-        super().__init__(lambda connection: items.write_one(connection, item))
+    __slots__ = ("item", "items", "new")
+
+    def __init__(self, items: Items[I], item: I, told: Told[int], *, new: bool) -> None:
+        """`new`: its id was made for it, so nothing has it yet."""
+        super().__init__(told)
+        self.items = items
         self.item = item
+        self.new = new
+
+    def work(self, connection: sqlite3.Connection) -> int:
+        return self.items.write_one(connection, self.item)
 
 
-class Alone(Job[T], Generic[T]):
+class Alone(FunctionJob[T], Generic[T]):
     """Runs outside any transaction: some pragmas and VACUUM work there only."""
 
     __slots__ = ()
 
     def run(self, connection: sqlite3.Connection) -> None:
         try:
-            self.result = (self.function(connection),)
-        except Exception as error:  # noqa: BLE001 - top of the thread: its future knows why
+            self.result = (self.work(connection),)
+        except Exception as error:  # noqa: BLE001 - top of the thread: whoever waits for it knows why
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             self.fail(error)

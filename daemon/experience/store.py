@@ -19,6 +19,7 @@ from typing import TypeVar
 from daemon.errors import BadRequest, Conflict, NotFound
 from daemon.experience.admission import Admission
 from daemon.experience.database import mark, open_writer, say_nothing, storage_errors
+from daemon.experience.jobs import Told
 from daemon.experience.journal import Journal, journal_path
 from daemon.experience.loading import Loader
 from daemon.experience.packing import object_from_json, pack, to_json, unpack
@@ -129,6 +130,11 @@ class Store:
         """Store a record; its place in the stream. The same id and content again: the same place; other content: `Conflict`."""
         self._placer.add(inference)
         return self._writer.add(inference)
+
+    def append_new(self, inference: Inference, told: Told[int]) -> None:
+        """The same for a record whose id was made for it, by `new_id`; `told` hears of it on the writer's thread."""
+        self._placer.add(inference)
+        self._writer.add_new(inference, told)
 
     def append_report(self, report: Report) -> Future[int]:
         """Store feedback; its place in the stream.

@@ -1,7 +1,7 @@
 """One thread that writes. Whatever waits while a commit is on its way to the disk goes into the next commit together.
 
-Items that have a journal are on disk, and their futures resolved, once that has them; the tables take them up when nothing waits, before
-any other job runs, and when the journal is full.
+Items that have a journal are on disk, and whoever waits for them is told, once that has them; the tables take them up when nothing
+waits, before any other job runs, and when the journal is full.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from daemon.errors import StorageError
 from daemon.experience.database import map_error
-from daemon.experience.jobs import Alone, ItemJob, Items, Job, JournaledItems, savepoint
+from daemon.experience.jobs import Alone, FunctionJob, ItemJob, Items, Job, JournaledItems, Told, savepoint
 from daemon.failpoints import failpoint
 from daemon.observing.measures import CommitMeasures
 
@@ -54,21 +54,25 @@ class Writer(Generic[I]):
 
     def submit(self, function: Callable[[sqlite3.Connection], T]) -> Future[T]:
         """Queue `function`; it runs alone on the writing connection, inside a transaction."""
-        job = Job(function)
-        self._put(job)  # type: ignore[arg-type]  # a queue of jobs of any result
-        return job.future
+        future: Future[T] = _promised()
+        self._put(FunctionJob(function, future))  # type: ignore[arg-type]  # a queue of jobs of any result
+        return future
 
     def add(self, item: I) -> Future[int]:
         """Queue an item; it is written together with those that wait beside it."""
-        job = ItemJob(self._items, item)
-        self._put(job)
-        return job.future
+        future: Future[int] = _promised()
+        self._put(ItemJob(self._items, item, future, new=False))
+        return future
+
+    def add_new(self, item: I, told: Told[int]) -> None:
+        """The same for an item whose id was made for it, so that nothing has it yet."""
+        self._put(ItemJob(self._items, item, told, new=True))
 
     def alone(self, function: Callable[[sqlite3.Connection], T]) -> Future[T]:
         """Queue `function`; it runs between two transactions and begins its own."""
-        job = Alone(function)
-        self._put(job)  # type: ignore[arg-type]  # a queue of jobs of any result
-        return job.future
+        future: Future[T] = _promised()
+        self._put(Alone(function, future))  # type: ignore[arg-type]  # a queue of jobs of any result
+        return future
 
     def settle(self) -> None:
         """Return when the tables hold all that has a receipt, or the disk does not let them. Any thread may ask."""
@@ -87,7 +91,6 @@ class Writer(Generic[I]):
         return first
 
     def _put(self, job: _Any[I] | Alone[object]) -> None:
-        job.future.set_running_or_notify_cancel()  # a write that was asked for cannot be taken back
         with self._lock:
             if self._closed:
                 raise StorageError("The experience store is closed.", "Start the daemon again.")
@@ -145,7 +148,7 @@ class Writer(Generic[I]):
         """False: nothing was admitted, and each is to be tried alone."""
         started = time.perf_counter()
         try:
-            places = journaled.admit(self._connection, [job.item for job in jobs])
+            places = journaled.admit(self._connection, [job.item for job in jobs], [job.item for job in jobs if not job.new])
         except StorageError as error:
             journaled.undone()
             self.measures.refused(error.message)
@@ -157,7 +160,7 @@ class Writer(Generic[I]):
             return False
         self.measures.commit(time.perf_counter() - started, len(jobs))
         for job, place in zip(jobs, places, strict=True):
-            job.future.set_result(place)
+            job.told.set_result(place)
         return True
 
     def _settle(self) -> sqlite3.Error | StorageError | None:
@@ -196,13 +199,12 @@ class Writer(Generic[I]):
         except sqlite3.Error as error:
             self._undo(error)
             for job in jobs:
-                if not job.future.done():
+                if not job.answered:
                     job.fail(error)
             return
         self.measures.commit(time.perf_counter() - started, len(jobs))
         for job in jobs:
-            if not job.future.done():
-                job.resolve()
+            job.resolve()
         self._items.committed()
 
     def _undo(self, error: sqlite3.Error | StorageError) -> None:
@@ -245,3 +247,10 @@ class Writer(Generic[I]):
         for job, place in zip(jobs, places, strict=True):
             job.result = (place,)
         return True
+
+
+def _promised() -> Future[T]:
+    """A write that was asked for cannot be taken back."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+    return future

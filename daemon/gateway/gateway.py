@@ -53,12 +53,13 @@ class StoreRecorder(Recorder):
     async def record(self, inference: Inference) -> None:
         store = self._services.store
         inference = await without_secrets(inference, store.redaction, self._services.engine.current)
+        awaited = self._landing.awaited()
         if not inference.lineage.keys and is_long(inference.messages, inference.request, WALK_IN_THREAD_CHARACTERS):
-            future = await asyncio.to_thread(store.append, inference)
+            await asyncio.to_thread(store.append_new, inference, awaited)
         else:
-            future = store.append(inference)
+            store.append_new(inference, awaited)
         failpoint("admission.queued")
-        await self._landing.wait(future)
+        await awaited.landed
         note_record(inference)
 
 

@@ -4,38 +4,54 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from concurrent.futures import Future
 
 
 class Landing:
     """Lives on one event loop."""
 
     def __init__(self) -> None:
-        self._landed: deque[tuple[asyncio.Future[None], Future[int]]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._landed: deque[tuple[asyncio.Future[None], BaseException | None]] = deque()
         self._told = False  # the loop will look; set by the other thread, reset by the loop
 
-    async def wait(self, future: Future[int]) -> None:
-        """Return when `future` is done. Raises what it failed with; the caller's cancellation leaves it as it is."""
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
+    def awaited(self) -> Awaited:
+        """For one write; the loop waits for its `landed`."""
+        return Awaited(self)
 
-        def landed(done: Future[int]) -> None:
-            self._landed.append((waiter, done))
-            if not self._told:
-                self._told = True
-                loop.call_soon_threadsafe(self._tell)
+    def future(self) -> asyncio.Future[None]:
+        return self._loop.create_future()
 
-        future.add_done_callback(landed)
-        await waiter
+    def land(self, waiter: asyncio.Future[None], error: BaseException | None) -> None:
+        """Any thread may call it."""
+        self._landed.append((waiter, error))
+        if not self._told:
+            self._told = True
+            self._loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
         self._told = False  # before looking: what lands from here on tells again
         while self._landed:
-            waiter, done = self._landed.popleft()
+            waiter, error = self._landed.popleft()
             if waiter.done():  # cancelled
                 continue
-            error = done.exception()
             if error is None:
                 waiter.set_result(None)
             else:
                 waiter.set_exception(error)
+
+
+class Awaited:
+    """What the writer tells how a write ended."""
+
+    __slots__ = ("_landing", "landed")
+
+    def __init__(self, landing: Landing) -> None:
+        self._landing = landing
+        self.landed = landing.future()
+        """Done once the write is on disk, or has failed. Whoever waits may be cancelled: the write goes on."""
+
+    def set_result(self, _: int) -> None:
+        self._landing.land(self.landed, None)
+
+    def set_exception(self, error: BaseException | None) -> None:
+        self._landing.land(self.landed, error)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from daemon.engine.base import Event, GenerateRequest, Progress
 from daemon.errors import EngineError, StorageError
+from daemon.experience.jobs import Told
 from daemon.records import Inference, JSONObject, Status
 from tests.daemon.running import running, until
 from tests.engine.fake import Reply, ScriptedEngine
@@ -240,13 +240,11 @@ async def test_a_daemon_that_stops_ends_its_streams_with_an_error_and_keeps_what
 async def test_a_disk_that_is_full_gives_no_receipt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(tmp_path) as daemon:
 
-        def full(inference: Inference) -> Future[int]:
-            failed: Future[int] = Future()
-            failed.set_exception(StorageError("The disk is full.", "Free some space."))
-            return failed
+        def full(_: Inference, told: Told[int]) -> None:
+            told.set_exception(StorageError("The disk is full.", "Free some space."))
 
         with monkeypatch.context() as patched:
-            patched.setattr(daemon.services.store, "append", full)
+            patched.setattr(daemon.services.store, "append_new", full)
             response = await daemon.chat("x")
             assert response.status_code == 507 and "x-reef-agent-record-id" not in response.headers
             frames, _ = await stream(daemon, "x")
@@ -257,10 +255,10 @@ async def test_a_disk_that_is_full_gives_no_receipt(tmp_path: Path, monkeypatch:
 async def test_a_bug_while_recording_ends_the_request_and_gives_its_place_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(tmp_path) as daemon:
 
-        def broken(inference: Inference) -> Future[int]:
+        def broken(_: Inference, told: Told[int]) -> None:
             raise RuntimeError("a bug")
 
-        monkeypatch.setattr(daemon.services.store, "append", broken)
+        monkeypatch.setattr(daemon.services.store, "append_new", broken)
         response = await daemon.chat("x")
         assert response.status_code == 503 and "log" in response.text and "x-reef-agent-record-id" not in response.headers
         frames, lines = await stream(daemon, "x")
