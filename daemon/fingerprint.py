@@ -34,20 +34,29 @@ class History:
     each: Sequence[int]  # of the messages
     upto: Sequence[int]  # of each with all before it
 
-    def known(self, ends: Container[int]) -> int:
+    def known(self, ends: Container[object]) -> int:
         """How many messages the longest beginning has that is in `ends`."""
-        upto = self.upto
-        for count in range(len(upto), 0, -1):
-            if upto[count - 1] in ends:
+        count = len(self.upto)
+        for end in reversed(self.upto):
+            if end in ends:
                 return count
+            count -= 1
         return 0
 
 
 def history(messages: Sequence[Message]) -> History:
-    each = [fingerprint(message) for message in messages]
-    upto = []
+    each: list[int] = []
+    upto: list[int] = []
     before = 0
-    for one in each:
+    for message in messages:
+        fields = tuple(message.items())
+        for _, item in fields:
+            if type(item) is not str:
+                one = fingerprint(message)
+                break
+        else:
+            one = hash(fields)  # as `fingerprint` has it, without a call for each
         before = hash((before, one))
+        each.append(one)
         upto.append(before)
     return History(each, upto)

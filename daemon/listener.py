@@ -170,6 +170,7 @@ class BoundedHttp(HttpToolsProtocol):
             transport.close()
             return
         self._begin_head()
+        self._time_head()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -177,6 +178,8 @@ class BoundedHttp(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_LIMIT_BYTES:
                 self._refuse("431 Request Header Fields Too Large")
+            elif self._head_timer is None:  # most heads come in one piece, and need none
+                self._time_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._reading_head:  # else it is a trailer: nobody here asks for one, and there could be any number
@@ -221,6 +224,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _begin_head(self) -> None:
         self._reading_head, self._head_bytes = True, 0
+
+    def _time_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._refuse, "408 Request Timeout")
 
     def _end_head(self) -> None:

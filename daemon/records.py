@@ -6,9 +6,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+from functools import lru_cache
 from typing import TypeAlias
+
+from daemon.frozen import dataclass
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """Any JSON value."""
@@ -18,26 +21,32 @@ Message: TypeAlias = JSONObject
 
 DEFAULT_SCENARIO = "default"
 _FRESH = 256
-_random: deque[bytes] = deque()  # not handed out yet; a deque's ends may be used by several threads
+_RANDOM_CHARACTERS = 14
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_SHIFTS = range(110, -1, -10)
-_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_SPELLED = (_ALPHABET * 8).encode()  # the character of each byte: all come equally often
+_SHIFTS = range(45, -1, -5)
+_random: deque[str] = deque()  # not handed out yet; a deque's ends may be used by several threads
 
 
 def new_id(prefix: str) -> str:
     """An id such as `rec_0ne6…`: sorts by creation time (48 bits of milliseconds), then 70 random bits."""
-    value = (int(time.time() * 1000) << 72) | (int.from_bytes(_random_bytes()) >> 2)
-    return f"{prefix}_" + "".join([_PAIRS[(value >> shift) & 1023] for shift in _SHIFTS])
+    return f"{prefix}_{_spelled(int(time.time() * 1000))}{_random_text()}"
 
 
-def _random_bytes() -> bytes:
-    """Nine, from the system's source of secrets, which is asked for many at once: each call lets other threads run first."""
+@lru_cache(maxsize=1)  # many are made in a millisecond
+def _spelled(milliseconds: int) -> str:
+    value = milliseconds << 2
+    return "".join([_ALPHABET[(value >> shift) & 31] for shift in _SHIFTS])
+
+
+def _random_text() -> str:
+    """From the system's source of secrets, which is asked for many at once: each call lets other threads run first."""
     try:
         return _random.pop()
     except IndexError:
-        fresh = os.urandom(9 * _FRESH)
-        _random.extend(fresh[start : start + 9] for start in range(9, 9 * _FRESH, 9))
-        return fresh[:9]
+        text = os.urandom(_RANDOM_CHARACTERS * _FRESH).translate(_SPELLED).decode()
+        _random.extend(text[start : start + _RANDOM_CHARACTERS] for start in range(_RANDOM_CHARACTERS, len(text), _RANDOM_CHARACTERS))
+        return text[:_RANDOM_CHARACTERS]
 
 
 os.register_at_fork(after_in_child=_random.clear)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Flag, IntEnum, auto
 from pathlib import Path
 from typing import TypeAlias
 
 from daemon.engine.estimate import estimated_tokens
+from daemon.frozen import dataclass
 from daemon.records import JSON, JSONObject, Message, Sampling, TokenTrace, Usage
 
 

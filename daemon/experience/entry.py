@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import struct
 from collections.abc import Iterator
@@ -113,6 +112,8 @@ def _parts(data: bytes) -> Iterator[bytes]:
 
 
 def _json(value: list[JSON]) -> bytes:
-    with contextlib.suppress(TypeError):  # a field's name with half a character
-        return bytes(orjson.dumps(value))
-    return to_json(value)
+    try:
+        data: bytes = orjson.dumps(value)
+    except TypeError:  # a field's name with half a character
+        return to_json(value)
+    return data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import struct
@@ -35,10 +34,12 @@ _local = threading.local()  # zstd contexts must not be shared between threads
 
 def to_json(value: JSON) -> bytes:
     """Compact UTF-8; key order is kept, lone surrogates (legal in JSON escapes) and integers of any size survive."""
-    with contextlib.suppress(TypeError):  # what orjson refuses
+    try:
         data: bytes = orjson.dumps(value)
-        if b"null" not in data:  # it may stand for an infinity
-            return data
+    except TypeError:  # what orjson refuses
+        data = b"null"
+    if b"null" not in data:  # it may stand for an infinity
+        return data
     return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
 
 
@@ -55,10 +56,7 @@ def object_from_json(data: bytes) -> JSONObject:
 
 def digest(*parts: bytes) -> bytes:
     """BLAKE2b over the parts, 128 bits: content addresses inside one database."""
-    hasher = hashlib.blake2b(digest_size=HASH_BYTES)
-    for part in parts:
-        hasher.update(part)
-    return hasher.digest()
+    return hashlib.blake2b(parts[0] if len(parts) == 1 else b"".join(parts), digest_size=HASH_BYTES).digest()
 
 
 def pack(data: bytes) -> bytes:

@@ -6,13 +6,13 @@ import asyncio
 import json
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from starlette.requests import Request
 
 from daemon import json_text
 from daemon.errors import BadRequest, Busy, TooLarge
+from daemon.frozen import dataclass
 from daemon.gateway.errors import UnsupportedMediaType
 from daemon.gateway.heads import headers_of
 from daemon.gateway.security import BODY_LIMIT_BYTES

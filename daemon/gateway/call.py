@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from daemon.experience.sessions.grouping import SessionMatch
+from daemon.frozen import dataclass
 from daemon.records import JSON, JSONObject, Lineage, Message, Sampling, Step, TurnKind, new_id
 
 SEED_LIMIT = (1 << 63) - 1
@@ -70,7 +71,7 @@ class Call:
     messages: tuple[Message, ...]  # as the client sent them; a plain text is the user's
     text: str | None = None
     suffix: str | None = None
-    sampling: SamplingRequest = field(default_factory=SamplingRequest)
+    sampling: SamplingRequest = ALL_OPEN
     max_tokens: int | None = None
     tools: tuple[JSONObject, ...] = ()
     tool_choice: JSON = "auto"

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daemon.errors import ReefError
 from daemon.gateway.errors import on_bug, on_reef_error
+from daemon.observing import request_facts
 
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
@@ -29,18 +30,12 @@ class Direct:
             await self._app(scope, receive, send)
             return
         scope["endpoint"], scope["path_params"] = endpoint, {}
-        started = False
-
-        async def sending(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
         request = Request(scope, receive, send)
         try:
-            await (await endpoint(request))(scope, receive, sending)
+            await (await endpoint(request))(scope, receive, send)
         except Exception as error:  # as Starlette does: the top of a request
-            if started:
+            facts = request_facts.current()
+            if facts is not None and facts.status:  # the answer has begun
                 raise
             found = await (on_reef_error if isinstance(error, ReefError) else on_bug)(request, error)
             await found(scope, receive, send)

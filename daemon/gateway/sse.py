@@ -83,12 +83,14 @@ async def unless_hung_up(receive: Receive, work: Awaitable[T], worker: Stoppable
     Raises:
         ClientGone: it has.
     """
-    task = _ThisTask()
-    watch = _Watch(receive, worker or task)
+    task: _ThisTask | None = None
+    if worker is None:
+        worker = task = _ThisTask()
+    watch = _Watch(receive, worker)
     try:
         found = await work
     except asyncio.CancelledError:
-        if watch.gone and task.uncancelled():
+        if watch.gone and task is not None and task.uncancelled():
             raise ClientGone("The client hung up.") from None
         raise
     except ReefError:

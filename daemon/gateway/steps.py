@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from daemon.errors import ReefError
+from daemon.frozen import dataclass
 from daemon.records import Inference, JSONObject
 
 

@@ -155,7 +155,8 @@ def _entry(record: logging.LogRecord) -> JSONObject:
         found["request_id"] = asked
     fields = record.__dict__.get("fields")
     if isinstance(fields, dict):
-        return found | fields
+        found.update(fields)
+        return found
     found["message"] = record.getMessage()[:_MAX_MESSAGE_CHARACTERS]
     if record.exc_info:
         found["trace"] = logging.Formatter().formatException(record.exc_info)

@@ -17,6 +17,7 @@ class RequestFacts:
     """Filled in while the request is answered. Names, numbers and sentences of ours: never what was asked or said, never a token."""
 
     id: str
+    status: int = 0  # of the answer, once it has begun
     scenario: str = ""
     session: str = ""
     release: str = ""

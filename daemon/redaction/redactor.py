@@ -39,16 +39,16 @@ class _Seen:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._hashes: OrderedDict[int | tuple[int, int], None] = OrderedDict()
+        self.hashes: OrderedDict[int | tuple[int, int], None] = OrderedDict()
 
     def __contains__(self, key: object) -> bool:
-        return key in self._hashes
+        return key in self.hashes
 
     def add(self, key: int | tuple[int, int]) -> None:
         with self._lock:
-            self._hashes[key] = None
-            if len(self._hashes) > _SEEN:
-                self._hashes.popitem(last=False)
+            self.hashes[key] = None
+            if len(self.hashes) > _SEEN:
+                self.hashes.popitem(last=False)
 
 
 def _mark(item: JSON) -> int | None:
@@ -136,7 +136,7 @@ class Redactor:
             if known is not None and not number:
                 self._clean.add(known)
             count += number
-        names, more = self._names(value, found)
+        names, more = self._names(value, found) if max(map(len, value), default=0) >= RUN_CHARACTERS else ({}, 0)
         if count + more:
             return {names.get(name, name): item for name, item in kept.items()}, count + more
         return value, 0
@@ -149,7 +149,7 @@ class Redactor:
         `known_as`: their history, where it is at hand. Messages without any secret come back as the same tuple.
         """
         past = known_as or history(messages)
-        begun = past.known(self._clean_ends)  # not walked again: with every turn a conversation comes back whole
+        begun = past.known(self._clean_ends.hashes)  # not walked again: with every turn a conversation comes back whole
         kept = list(messages[:begun])
         count = 0
         for message, known in zip(messages[begun:], past.each[begun:], strict=True):

@@ -216,7 +216,8 @@ class Serving:
         self._leases[lease] = pin
         try:
             check_base(snapshot, lease.engine)
-            await self._ensure_loaded(snapshot, lease.engine)
+            if snapshot.lora is not None:
+                await self._ensure_loaded(snapshot, lease.engine)
         except BaseException:
             lease.release()
             raise
@@ -253,8 +254,8 @@ class Serving:
 
 def check_base(snapshot: Snapshot, engine: Engine) -> None:
     """Raises Conflict for a release of another base model than the engine's: its LoRA would be computed on the wrong weights."""
-    served, wanted = base_facts(engine.model), snapshot.base
-    if wanted is not None and not wanted.same_weights(served):
+    wanted = snapshot.base
+    if wanted is not None and not wanted.same_weights(served := base_facts(engine.model)):
         message = f"{snapshot.release_id} was made for another base model than {served.model}, which serves now."
         raise Conflict(message, wanted.put_back)
 

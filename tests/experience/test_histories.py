@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from daemon.experience.reader import Reader
-from daemon.experience.sessions.keys import Marks, conversation_key, conversation_keys, conversation_marks, history_of
+from daemon.experience.sessions.keys import conversation_key, conversation_keys, conversation_marks, history_of
 from daemon.experience.store import Store
 from daemon.fingerprint import history
 from daemon.records import Lineage, Message
@@ -20,12 +20,11 @@ def _long(first: str, turns: int = 30) -> tuple[Message, ...]:
     return (user(first), *(message for turn in range(turns) for message in (assistant(f"reply {turn}"), user(f"go on, {turn}"))))
 
 
-def test_marks_of_a_long_conversation_are_those_of_its_parts() -> None:
+def test_marks_of_a_conversation_are_those_of_its_parts() -> None:
     messages = _long("a beginning")
-    for end in (31, 32, 33, 40, 61, 35):
+    for end in (0, 1, 31, 32, 33, 40, 61, 35):
         marks = conversation_marks(messages[:end])
         assert marks == conversation_marks(messages)[:end]
-        assert isinstance(marks, Marks) == (end >= 32)
     assert conversation_marks(_long("another beginning"))[60] != conversation_marks(messages)[60]
     edited = (*messages[:40], user("something else"), *messages[41:])
     assert conversation_marks(edited)[:40] == conversation_marks(messages)[:40]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from daemon import json_text
 from daemon.experience.packing import digest
 from daemon.experience.sessions.keys import text_of
+from daemon.frozen import dataclass
 from daemon.records import JSON, JSONObject, Lineage, Message, TurnKind
 from daemon.redaction.redactor import Redactor
 

@@ -26,7 +26,6 @@ from daemon.redaction.redact import redact_text
 ROOT = b""
 _REMEMBERED = 20_000
 _REMEMBERED_MARKS = 2_000  # conversations, a number for each message
-_MANY_MESSAGES = 32  # from here on a conversation's history costs less than its marks
 
 
 def text_of(content: JSON) -> str:
@@ -47,19 +46,16 @@ class _Known(Generic[V]):
     def __init__(self, capacity: int = _REMEMBERED) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._keys: OrderedDict[int, V] = OrderedDict()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._keys
+        self.keys: OrderedDict[int, V] = OrderedDict()
 
     def get(self, name: int) -> V | None:
-        return self._keys.get(name)
+        return self.keys.get(name)
 
     def put(self, name: int, key: V) -> None:
         with self._lock:
-            self._keys[name] = key
-            if len(self._keys) > self._capacity:
-                self._keys.popitem(last=False)
+            self.keys[name] = key
+            if len(self.keys) > self._capacity:
+                self.keys.popitem(last=False)
 
 
 _known = _Known[bytes]()
@@ -98,7 +94,7 @@ def conversation_keys(messages: Iterable[Message], parent: bytes = ROOT) -> list
 
 def conversation_key(messages: Sequence[Message], past: History) -> bytes:
     """The last of `conversation_keys`; `past` is their history."""
-    begun = past.known(_ends)
+    begun = past.known(_ends.keys)
     key = (_ends.get(past.upto[begun - 1]) if begun else None) or ROOT
     begun = begun if key else 0  # forgotten between the two looks
     for message, name in zip(messages[begun:], past.each[begun:], strict=True):
@@ -120,15 +116,14 @@ class Marks(tuple[int, ...]):
     of: Sequence[Message]
 
 
-def conversation_marks(messages: Sequence[Message]) -> tuple[int, ...]:
-    """One mark a message; each includes all before it. Of a long conversation they are `Marks`."""
-    if len(messages) < _MANY_MESSAGES:
-        return tuple(_continued([], messages))
+def conversation_marks(messages: Sequence[Message]) -> Marks:
+    """One mark a message; each includes all before it. Those of the turn before are remembered."""
     past = history(messages)
-    begun = past.known(_marks)
+    begun = past.known(_marks.keys)
     known = (_marks.get(past.upto[begun - 1]) or ()) if begun else ()
-    marks = Marks(_continued(list(known), messages[len(known) :]))
-    _marks.put(past.upto[-1], tuple(marks))
+    marks = Marks(known if len(known) == len(messages) else _continued(list(known), messages[len(known) :]))
+    if messages:
+        _marks.put(past.upto[-1], tuple(marks))
     marks.past, marks.of = past, messages
     return marks
 

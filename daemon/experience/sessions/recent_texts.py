@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from daemon.experience.sessions.keys import text_of
 from daemon.experience.sessions.user_words import own_words
+from daemon.frozen import dataclass
 from daemon.records import Message
 
 CAPACITY = 256

@@ -35,20 +35,28 @@ def observe(messages: Sequence[Message], added: int, reply: Message | None = Non
     tests = [outcome.tests_passed for outcome in results if outcome.tests_passed is not None]
     user = next((message for message in messages[added:] if message.get("role") == "user"), None)
     text = own_words(user) if user is not None else ""
-    before = next((message for message in reversed(messages[:added]) if message.get("role") == "user"), None)
-    echo = messages[added - 1] if added else {}
-    present = {
-        "good": mark(text) == "good",
-        "bad": mark(text) == "bad",
-        "objected": bool(text) and objects(text),
-        "restated": bool(text) and not results and before is not None and restates(text, own_words(before)),
-        "edited": reply is not None and _edited(echo, reply),
-        "tool_failed": any(outcome.failed for outcome in results),
-        "tests_failed": bool(tests) and not tests[-1],
-        "tests_passed": bool(tests) and tests[-1],
-        "tests_mended": bool(tests) and tests[-1] and (False in tests or last_tests(messages[:added]) is False),
-    }
-    return tuple(name for name, there in present.items() if there)
+    names: list[str] = []  # in the order of `OBSERVED`
+    if text:
+        if marked := mark(text):
+            names.append(marked)
+        if objects(text):
+            names.append("objected")
+        if not results and _asks_again(text, messages[:added]):
+            names.append("restated")
+    if reply is not None and _edited(messages[added - 1] if added else {}, reply):
+        names.append("edited")
+    if any([outcome.failed for outcome in results]):
+        names.append("tool_failed")
+    if tests:
+        names.append("tests_passed" if tests[-1] else "tests_failed")
+        if tests[-1] and (False in tests or last_tests(messages[:added]) is False):
+            names.append("tests_mended")
+    return tuple(names)
+
+
+def _asks_again(text: str, earlier: Sequence[Message]) -> bool:
+    before = next((message for message in reversed(earlier) if message.get("role") == "user"), None)
+    return before is not None and restates(text, own_words(before))
 
 
 def signals_of(

@@ -67,8 +67,11 @@ class ToolOutcome:
 
 def outcomes(messages: Sequence[Message], start: int = 0) -> list[ToolOutcome]:
     """What each tool result in `messages[start:]` says, in order; the calls may come before `start`."""
-    calls = _calls(messages, {str(message.get("tool_call_id")) for message in messages[start:] if message.get("role") == "tool"})
-    return [_outcome(message, calls.get(str(message.get("tool_call_id")))) for message in messages[start:] if message.get("role") == "tool"]
+    results = [message for message in messages[start:] if message.get("role") == "tool"]
+    if not results:
+        return []
+    calls = _calls(messages, {str(message.get("tool_call_id")) for message in results})
+    return [_outcome(message, calls.get(str(message.get("tool_call_id")))) for message in results]
 
 
 def last_tests(messages: Sequence[Message]) -> bool | None:

@@ -67,7 +67,7 @@ def thanks(text: str) -> bool:
 
 def mark(text: str) -> str:
     """ "good" or "bad" where the message is such a command, else nothing."""
-    found = _MARK.match(text)
+    found = _MARK.match(text) if text.startswith("/") else None
     return found.group(1).lower() if found else ""
 
 
@@ -75,7 +75,8 @@ def restates(text: str, earlier: str) -> bool:
     """Whether both ask the same, in other words or in the same ones. Texts that differ in a number ask for different things."""
     if max(len(text), len(earlier)) > _RESTATED_CHARACTERS:
         return False
-    first, second = _parts(text), _parts(earlier)
+    first = _parts(text)
+    second = _parts(earlier) if len(first) >= _FEWEST_WORDS else first
     if min(len(first), len(second)) < _FEWEST_WORDS or {w for w in first ^ second if any(c.isdigit() for c in w)}:
         return False
     return len(first & second) >= _RESTATED_SHARE * len(first | second)

@@ -20,6 +20,7 @@ from daemon.records import JSON, JSONObject, Message, Usage
 
 WIRE = "chat"
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_PLAIN = frozenset(("model", "messages", "stream"))
 _PASSED_ON = ("reasoning_effort",)
 """What only an upstream may understand; other unknown fields are recorded and otherwise ignored."""
 
@@ -30,6 +31,14 @@ def parse(body: JSONObject) -> Call:
     Raises:
         BadRequest: names the field that is wrong.
     """
+    if body.keys() <= _PLAIN:  # a conversation and nothing else
+        return Call(
+            wire=WIRE,
+            model=required_text(body, "model", limit=512),
+            messages=_messages(body),
+            stream=boolean(body, "stream"),
+            request={name: value for name, value in body.items() if name != "messages"},
+        )
     options = an_object(body, "stream_options") or {}
     tools = parse_tools(body)
     return Call(
