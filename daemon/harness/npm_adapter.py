@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
-from daemon.errors import Unsupported
+from daemon.errors import ReefError, Unsupported
 from daemon.failpoints import failpoint
 from daemon.harness.adapter import Adapter, Detected, InstallContext, Installed, Launch, Rendering, read_variables
 from daemon.harness.installed import TREE, Binding, Manifest, read_tree, write_tree
@@ -19,6 +19,7 @@ from daemon.harness.installing import AGENT, Content, Place, held
 from daemon.harness.launcher import Served, launcher_path, launcher_script, was
 from daemon.harness.runtime import Package, Program, Runtime
 from daemon.harness.served import SERVED, served_line
+from daemon.harness_tree import HarnessTree
 
 _log = logging.getLogger("reef.adapters")
 _SMALL_WINDOW_TOKENS = 16_384
@@ -132,15 +133,26 @@ class NpmAdapter(Adapter):
         with held(context.home) as place:
             manifest = place.manifest()
             left: dict[str, str] = {}
+            bare = self._without_harness(context, manifest, place) if manifest else {}
             for path in manifest.shared if manifest else ():
                 below = path.removeprefix(f"{AGENT}/")
                 text = place.present(below)
+                text = bare.get(below, text) if text is not None else None
                 rest = self.withdraw(below, text) if text is not None else None
                 if rest is not None:
                     left[path] = rest
             self.runtime(context).remove()
             failpoint("uninstall.runtime-removed")
             place.take_away(left, [f"{AGENT}/{name}" for name in (*self.reads, *self.keeps)])
+
+    def _without_harness(self, context: InstallContext, manifest: Manifest, place: Place) -> Mapping[str, str]:
+        """The agent's files as they would be with a harness that sets nothing; empty where one of them cannot be read."""
+        told = manifest.binding
+        bare = replace(context, model_id=told.model_id, context_tokens=told.context_tokens, max_tokens=told.max_tokens, tree=HarnessTree())
+        try:
+            return self.render(bare, place.present).files
+        except ReefError:
+            return {}
 
     def launch(self, context: InstallContext, arguments: tuple[str, ...]) -> Launch:
         program = self.program(context)

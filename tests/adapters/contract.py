@@ -114,6 +114,11 @@ class AdapterContract:
         assert not context.home.exists()
         adapter.uninstall(context)  # nothing is there any more
 
+    def test_what_the_harness_sets_goes_with_it(self, adapter: NpmAdapter, context: InstallContext) -> None:
+        adapter.install(replace(context, tree=HarnessTree({"settings.json": '{"ofTheHarness": "yes"}'})))
+        adapter.uninstall(context)
+        assert not context.home.exists()
+
     def test_the_launcher_starts_it_wherever_it_lies(self, adapter: NpmAdapter, context: InstallContext) -> None:
         adapter.install(context)
         launcher = launcher_path(context.home, adapter.name)
