@@ -93,7 +93,7 @@ def said(one: JSONObject) -> str:
     """`because it failed twice · ace, from ses_1, ses_2`"""
     reason, author = output.text(one.get("reason"), ""), asked_by(output.text(one.get("author"), ""))
     named = one.get("evidence", one.get("sessions"))
-    evidence = [output.text(each) for each in named if isinstance(each, str)] if isinstance(named, list) else []
+    evidence = [each for each in named if isinstance(each, str) and each not in author] if isinstance(named, list) else []
     told = ", ".join(evidence[:_EVIDENCE]) + (f" and {len(evidence) - _EVIDENCE} more" if len(evidence) > _EVIDENCE else "")
     by = ", ".join(part for part in (f"by {author}" if author else "", f"from {told}" if told else "") if part)
     return " · ".join(part for part in (f"because: {reason}" if reason else "", by) if part)

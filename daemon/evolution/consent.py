@@ -43,16 +43,23 @@ def unconfirmed(
     return tuple(one for one in inspect(before, after, personal) if finding_id(one) not in confirmed)
 
 
-def require_yes(repository: Repository, head: Release, candidate: str, tree: HarnessTree, confirmed: Collection[str]) -> None:
-    """Raises `Unconfirmed`, with all that is found, unless all of it is confirmed.
+def require_yes(repository: Repository, head: Release, candidate: str, tree: HarnessTree, confirmed: Collection[str]) -> frozenset[str]:
+    """The ids of what is found. Raises `Unconfirmed`, with all of it, unless all of it is confirmed.
 
     Args:
         tree: what would serve in place of `head`.
     """
     findings = tuple(inspect(head.tree, tree, personal_lines(repository, head.manifest.scenario)))
-    if all(finding_id(one) in confirmed for one in findings):
-        return
+    found = frozenset(finding_id(one) for one in findings)
+    if found <= frozenset(confirmed):
+        return found
     raise Unconfirmed(candidate, head, findings, side_by_side(head.tree, tree, {one.path for one in findings}))
+
+
+def with_yes(verdict: str, count: int) -> str:
+    """A release keeps that a person said yes to something, and to how much."""
+    told = f"a person said yes to {count} finding{'' if count == 1 else 's'} of the guard" if count else ""
+    return "; ".join(part for part in (verdict, told) if part)
 
 
 def side_by_side(before: HarnessTree, after: HarnessTree, paths: Collection[str]) -> tuple[FileChange, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from daemon.engine.base import LoRA
 from daemon.errors import DataError
-from daemon.evolution.consent import unconfirmed
+from daemon.evolution.consent import unconfirmed, with_yes
 from daemon.evolution.job import Outcome, RunJob
 from daemon.evolution.proposal import quarantine
 from daemon.evolution.provenance import facts_of
@@ -69,7 +69,7 @@ def draft_of(job: RunJob, outcome: Outcome, evaluated: LoRA | None) -> Draft:
         records=outcome.records,
         summary=outcome.summary,
         evaluation=evaluation,
-        verdict=f"{outcome.verdict}: {outcome.sentence}",
+        verdict=with_yes(f"{outcome.verdict}: {outcome.sentence}", len(job.confirmed)),
         who=f"run {job.run_id}",
         compared_with=job.release.id,
         mutations=facts_of(job.release.tree, tree, proposed, reason=outcome.reason, author=author),

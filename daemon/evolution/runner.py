@@ -203,7 +203,7 @@ class Runner:
         if serving is None or serving.release_id != head.id:
             raise Conflict(f"{head.id} does not serve any more.", f"Ask again: reef promote {candidate.id}")
         await asyncio.to_thread(check_fits, replay)
-        await asyncio.to_thread(require_yes, self._repository, head, candidate.id, replay.tree, confirmed)
+        yes = await asyncio.to_thread(require_yes, self._repository, head, candidate.id, replay.tree, confirmed)
         config, run_id = self._config.for_scenario(scenario), new_id("run")
         folder = self._home.runs / run_id
         lora_folder = await asyncio.to_thread(run_folder.make, folder, head, self._repository)
@@ -223,7 +223,7 @@ class Runner:
             dry_run=False,
             seed=candidate.manifest.seed,
             reread=True,
-            replays=await asyncio.to_thread(replayed, replay, self._repository, folder, who, confirmed),
+            replays=await asyncio.to_thread(replayed, replay, self._repository, folder, who, yes),
         )
         facts: JSONObject = {
             "kind": PROMOTE,

@@ -53,6 +53,7 @@ async def test_a_held_candidate_serves_only_after_a_yes_to_everything_that_is_fo
         assert daemon.services.serving.head("default").release_id == "r2"  # type: ignore[union-attr]
         status, made = await ask(daemon, held.id, confirmed=[one, other])
         assert status == 200 and made["current"], made
+        assert str(made["verdict"]).endswith("a person said yes to 2 findings of the guard")
         assert (await daemon.client.get("/reef/harness")).json()["files"] == dict(TREE.files)
         for target in ("r2", made["release_id"]):  # both have served: going back and forth asks nothing
             assert (await daemon.owner.post(f"{BASE}/rollback", json={"release_id": target})).status_code == 200
@@ -83,6 +84,7 @@ async def test_an_aged_candidate_is_confirmed_before_it_is_evaluated_and_then_se
         assert run.verdict == "promoted", run
         head = repository.head("default")
         assert head is not None and set(head.tree.files) == {*tree.files, "commands/mine.md"}
+        assert head.manifest.verdict.endswith("a person said yes to 2 findings of the guard")
 
 
 async def test_no_recipe_gets_a_program_through_by_itself_not_even_one_that_disarms_the_guard(tmp_path: Path) -> None:
