@@ -222,7 +222,7 @@ class ReefApp(Shell):
     @work
     async def action_switch_scenario(self) -> None:
         choices = [
-            Choice(name, output.printable(name), f"{output.text(item.get('release_id'))} · {output.count(item.get('sessions'))} sessions")
+            Choice(name, output.printable(name), f"{output.text(item.get('release_id'))} · {_sessions(item)}")
             for item in output.rows(self._status, "scenarios")
             if (name := output.text(item.get("name")))
         ]
@@ -329,3 +329,8 @@ class ReefApp(Shell):
             super()._handle_exception(error)
         else:
             self.exit(return_code=BUG)
+
+
+def _sessions(scenario: JSONObject) -> str:
+    count = scenario.get("sessions")
+    return "1 session" if count == 1 else f"{output.count(count)} sessions"
