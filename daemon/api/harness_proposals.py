@@ -76,6 +76,9 @@ class HarnessProposalRoutes:
             raise _Refused(f"It does not fit what serves ({head.id}): {error.message} {error.hint}".strip()) from error
         if tree.content_id == head.tree.content_id:
             raise _Refused(f"{head.id} says that already; nothing would change.")
+        for trace in repository.rejected(scenario):
+            if trace.manifest.operation is Operation.PROPOSAL and trace.tree.content_id == tree.content_id:
+                raise _Refused(f"A person has dismissed the same, as {trace.id}.")
         found = quarantine(inspect(head.tree, tree, personal_lines(repository, scenario)))
         verdict = f"held: proposed by {proposal.author}, and not evaluated"
         draft = Draft(

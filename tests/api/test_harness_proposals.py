@@ -13,7 +13,8 @@ from daemon.errors import BadRequest, Busy
 from daemon.harness.agent_proposals import MOST_WAITING, Pace, read_proposal
 from daemon.records import JSON, JSONObject
 from daemon.versions.fsck import fsck
-from tests.api.test_release_reading import publish
+from daemon.versions.manifest import Operation
+from tests.api.test_release_reading import publish, rules
 from tests.daemon.running import Running, running
 
 PATH = "/reef/harness/proposals"
@@ -121,6 +122,16 @@ def test_what_is_no_proposal_names_its_field(spoil: Callable[[JSONObject], objec
     spoil(good)
     with pytest.raises(BadRequest, match="'" + param.replace("[", r"\[")):
         read_proposal(good)
+
+
+async def test_what_a_person_has_dismissed_does_not_come_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        told = (await propose(daemon, rule("- Run make test."))).json()
+        tree = daemon.services.repository.release("default", told["proposal_id"]).tree
+        daemon.services.repository.drop_held("default", told["proposal_id"])
+        await daemon.services.publisher.reject(rules(daemon, "", harness=tree, operation=Operation.PROPOSAL))
+        again = (await propose(daemon, rule("- Run make test."), session="ses_2")).json()
+        assert again == {"proposal_id": None, "admitted": False, "reason": "A person has dismissed the same, as r3."}
 
 
 async def test_the_guard_reads_it_and_a_program_asks_for_its_own_yes(tmp_path: Path) -> None:

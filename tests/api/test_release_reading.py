@@ -36,7 +36,8 @@ def rules(daemon: Running, text: str, **more: object) -> Draft:
         "engine": engine_settings(model),
         "who": "test",
     }
-    return Draft("default", Operation.TRAINING, base_facts(model), **(fields | more))  # type: ignore[arg-type]
+    fields["operation"] = Operation.TRAINING
+    return Draft(scenario="default", base=base_facts(model), **(fields | more))  # type: ignore[arg-type]
 
 
 async def publish(daemon: Running, text: str, **more: object) -> Release:
