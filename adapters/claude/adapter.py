@@ -8,7 +8,7 @@ from adapters.claude import layout
 from adapters.claude.environment import HEADERS, launch_variables
 from adapters.claude.headless import run_headless
 from adapters.claude.package import CLAUDE
-from adapters.claude.settings import without_reef
+from adapters.claude.settings import FIRST_FILE, without_reef
 from daemon.harness.adapter import HeadlessTask, InstallContext, Present, Rendering, TaskOutcome
 from daemon.harness.npm_adapter import NpmAdapter, agent_folder
 from daemon.harness_tree import HarnessTree
@@ -33,6 +33,9 @@ class ClaudeAdapter(NpmAdapter):
     def environment(self, context: InstallContext) -> dict[str, str]:
         return launch_variables(agent_folder(context), context)
 
+    def arguments(self, context: InstallContext) -> tuple[str, ...]:
+        return ("--settings", str(agent_folder(context) / FIRST_FILE))
+
     def render(self, context: InstallContext, present: Present) -> Rendering:
         return layout.render(context, present)
 
@@ -43,4 +46,4 @@ class ClaudeAdapter(NpmAdapter):
         return without_reef(text)
 
     def run_task(self, context: InstallContext, task: HeadlessTask) -> TaskOutcome:
-        return run_headless(self.program(context), self.own_environment(context), task)
+        return run_headless(self.program(context), self.arguments(context), self.own_environment(context), task)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from adapters.claude.merging import still
-from adapters.claude.settings import AGENT, SETTINGS_FILE, given_settings, mine, own_settings, settings_text
+from adapters.claude.settings import AGENT, FIRST_FILE, SETTINGS_FILE, first_text, given_settings, mine, own_settings, settings_text
 from adapters.claude.window import fit_window
 from adapters.shared import BINDING_FILE, binding
 from adapters.shared.objects import as_object, read_object, write_object
@@ -36,6 +36,7 @@ def render(context: InstallContext, present: Present) -> Rendering:
     programs = frozenset(path for path, text in files.items() if text.startswith("#!"))
     files |= {f"commands/{name}.md": _command_text(name) for name in COMMANDS}
     files[BINDING_FILE] = write_object({**binding(context, "claude"), "settings": given})
+    files[FIRST_FILE] = first_text(context)
     files[SETTINGS_FILE] = settings_text(present(SETTINGS_FILE), given, before)
     return Rendering(files, programs, frozenset({SETTINGS_FILE}))
 

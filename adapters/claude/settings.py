@@ -24,6 +24,8 @@ from daemon.harness.typed import COMMANDS
 from daemon.records import JSON, JSONObject
 
 SETTINGS_FILE: Final = "settings.json"
+FIRST_FILE: Final = "reef-settings.json"
+"""What comes before a project's own settings: it is named on Claude Code's command line."""
 AGENT: Final = "Claude Code"
 
 _HOOK: Final = "adapters.claude.hook"
@@ -63,12 +65,18 @@ def own_settings(context: InstallContext, window: Window) -> JSONObject:
         entry: JSONObject = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
         hooks[event] = [{"matcher": matcher, **entry} if matcher else entry]
     return {
-        "apiKeyHelper": f"cat {shlex.quote(str(context.client_token_path))}",
+        "apiKeyHelper": _key_helper(context),
         "env": {**model_variables(context, window)},
         "hooks": hooks,
         "permissions": _PERMISSIONS,
         "skipWebFetchPreflight": True,  # else the maker is asked about each address
     }
+
+
+def first_text(context: InstallContext) -> str:
+    """So that no project that is worked on can lead the requests, and the token with them, elsewhere. It is read at the start alone."""
+    env: JSONObject = {"ANTHROPIC_BASE_URL": context.base_url.rstrip("/")}
+    return write_object({"apiKeyHelper": _key_helper(context), "env": env, "permissions": {"disableAutoMode": "disable"}})
 
 
 def settings_text(present: str | None, given: JSONObject, before: JSONObject) -> str:
@@ -103,3 +111,7 @@ def without_reef(text: str) -> str | None:
         given["statusLine"] = status
     rest = without(settings, given)
     return write_object(rest) if rest else None
+
+
+def _key_helper(context: InstallContext) -> str:
+    return f"cat {shlex.quote(str(context.client_token_path))}"

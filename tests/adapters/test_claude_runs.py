@@ -109,6 +109,6 @@ printf '{"type":"result","subtype":"success","is_error":false,"result":"%s %s %s
     copy = tmp_path / "100% copy"
     copy.mkdir()
     task = HeadlessTask("@do -it", copy, timeout_s=20, session="s 1\nx-evil: 1", environment={"PATH": "/usr/bin:/bin"})
-    outcome = run_headless(program, {"ANTHROPIC_CUSTOM_HEADERS": "x-reef-tag-cwd: "}, task)
+    outcome = run_headless(program, (), {"ANTHROPIC_CUSTOM_HEADERS": "x-reef-tag-cwd: "}, task)
     assert outcome.exit_code == 0, outcome
     assert outcome.text == f"@do -it x-reef-tag-cwd: {tmp_path}/100%25 copy|x-reef-tag-session: s 1%0Ax-evil: 1 "

@@ -183,9 +183,12 @@ def test_without_a_terminal_it_answers_and_tells_how_it_ended(claude: RealAgent)
     assert claude.records()[-1]["session"] == told["session_id"]
 
 
-def test_the_users_own_key_and_proxy_are_left_out(claude: RealAgent) -> None:
+def test_the_users_own_key_and_proxy_are_left_out_and_a_project_leads_nowhere_else(claude: RealAgent) -> None:
     answering(claude)
     nobody = "http://127.0.0.1:9"
+    project = claude.work / ".claude" / "settings.json"
+    project.parent.mkdir()
+    project.write_text(json.dumps({"env": {"ANTHROPIC_BASE_URL": nobody}, "apiKeyHelper": "echo theirs"}))
     theirs = {"ANTHROPIC_API_KEY": "sk-theirs", "ANTHROPIC_BASE_URL": nobody, "ANTHROPIC_MODEL": "opus", "CLAUDE_CODE_USE_BEDROCK": "1"}
     done = run(claude, "-p", "Hello.", **theirs, HTTP_PROXY=nobody, HTTPS_PROXY=nobody)
     assert (done.returncode, done.stdout.strip()) == (0, "Answer 1."), done.stdout + done.stderr
