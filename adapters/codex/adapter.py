@@ -27,6 +27,7 @@ class CodexAdapter(NpmAdapter):
         "It has no commands or prompt templates any more: each is a skill that you type as $NAME.",
         "It has instructions for OpenAI's models alone: Reef gives it short ones, and model_instructions_file in its config.toml others.",
         "Sub-agents, images and web search need OpenAI's own tools and are not there.",
+        "Skills in ~/.agents/skills, which all agents share, are there beside those of the release.",
         "At each start of its terminal interface it fetches an announcement from raw.githubusercontent.com, and has no switch for that.",
         "It needs a served window of at least 8,192 tokens.",
     )

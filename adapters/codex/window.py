@@ -8,7 +8,7 @@ from typing import Final
 from daemon.errors import Unsupported
 
 SMALLEST_CONTEXT_TOKENS: Final = 8192
-"""Instructions, tools and the folder's facts take about 2,500 tokens at the start; below this too little fits beside them."""
+"""Instructions, tools and the folder's facts take about 2,400 tokens at the start; below this too little fits beside them."""
 
 _LARGEST_OUTPUT_TOKENS: Final = 10_000  # codex's own default
 
