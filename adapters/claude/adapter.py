@@ -8,7 +8,7 @@ from adapters.claude import layout
 from adapters.claude.environment import HEADERS, launch_variables
 from adapters.claude.headless import run_headless
 from adapters.claude.package import CLAUDE
-from adapters.claude.settings import FIRST_FILE, without_reef
+from adapters.claude.settings import FIRST_FILE, hook_command, without_reef
 from daemon.harness.adapter import HeadlessTask, InstallContext, Present, Rendering, TaskOutcome
 from daemon.harness.npm_adapter import NpmAdapter, agent_folder
 from daemon.harness_tree import HarnessTree
@@ -22,7 +22,6 @@ class ClaudeAdapter(NpmAdapter):
     limits = (
         "It needs a served window of 32,768 tokens or more.",
         "Its web search is the maker's and off; so is auto mode, whose judge is the maker's too.",
-        "Without a terminal (`-p`) it shows no notice of a new release.",
         "After an update within a session, the requests of that session keep the tag of the release it was started with.",
         "A run that you stop is reported with the next run's end, or when the session ends.",
     )
@@ -35,6 +34,14 @@ class ClaudeAdapter(NpmAdapter):
 
     def arguments(self, context: InstallContext) -> tuple[str, ...]:
         return ("--settings", str(agent_folder(context) / FIRST_FILE))
+
+    def first(self, context: InstallContext) -> str:
+        """Without a terminal Claude Code shows nobody what a hook says at the start."""
+        return f"""\
+case " $* " in
+*" -p "* | *" --print "*) {hook_command(context)} --notice >&2 || : ;;
+esac
+"""
 
     def render(self, context: InstallContext, present: Present) -> Rendering:
         return layout.render(context, present)

@@ -58,8 +58,7 @@ def given_settings(context: InstallContext, window: Window, wanted: JSONObject, 
 
 def own_settings(context: InstallContext, window: Window) -> JSONObject:
     """Follow the served model and Reef's place, whatever a harness or a person says."""
-    binding = str(agent_folder(context) / BINDING_FILE)
-    command = shlex.join([sys.executable, "-E", "-P", "-m", _HOOK, binding])
+    command = hook_command(context)
     hooks: JSONObject = {}
     for event, matcher, seconds in _EVENTS:
         entry: JSONObject = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
@@ -71,6 +70,11 @@ def own_settings(context: InstallContext, window: Window) -> JSONObject:
         "permissions": _PERMISSIONS,
         "skipWebFetchPreflight": True,  # else the maker is asked about each address
     }
+
+
+def hook_command(context: InstallContext) -> str:
+    """Without the user's PYTHONPATH: it may lead into the project that is worked on."""
+    return shlex.join([sys.executable, "-E", "-P", "-m", _HOOK, str(agent_folder(context) / BINDING_FILE)])
 
 
 def first_text(context: InstallContext) -> str:

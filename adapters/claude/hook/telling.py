@@ -17,8 +17,12 @@ _AGAIN_S: Final = 60
 _HOW: Final = "/reef-update, /reef-diff, /reef-skip"
 
 
-def look(told: Told, binding: Path) -> str:
-    """Ask what is new, briefly, and write the status line. Returns the notice; empty where there is nothing to say."""
+def look(told: Told, binding: Path, how: str = _HOW) -> str:
+    """Ask what is new, briefly, and write the status line. Returns the notice; empty where there is nothing to say.
+
+    Args:
+        how: to take the update; empty: by Reef's own command.
+    """
     here = f"Reef {told.release_id}".strip()
     try:
         found = changes(told)
@@ -30,7 +34,7 @@ def look(told: Told, binding: Path) -> str:
     if is_new(told, found):
         here = f"{here} ({head} skipped)" if head == left_out else f"{here} → {head} /reef-update"
     write_status(binding, printable(here))
-    return notice(told, found, _HOW, left_out)
+    return notice(told, found, how, left_out)
 
 
 def look_again(told: Told, binding: Path) -> str:
