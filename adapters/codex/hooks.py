@@ -34,7 +34,7 @@ told=$(cat)
 case $told in
 *'"hook_event_name":"UserPromptSubmit"'*)
     case $told in
-    *'$reef-'*) ;;
+    *\\$reef-*) ;;
     *) exit 0 ;;
     esac
     ;;

@@ -30,7 +30,7 @@ AGENT: Final = "agent"
 JOURNAL: Final = "journal.json"
 """There while an installation is under way, or was interrupted."""
 _STAGING = "staging"
-LEFT_ALONE = frozenset({"node_modules", ".git", "__pycache__"})
+LEFT_ALONE = frozenset({"node_modules", ".git", "__pycache__", ".system"})  # the last: skills that codex brings along
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from adapters.codex.hooks import trusted
 from daemon.errors import DataError
 from daemon.harness import typed
 from daemon.harness.adapter import InstallContext, Rendering
+from daemon.harness.installing import Place
 from daemon.harness_tree import HarnessTree
 
 HOOKS = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}], "Stop": []}})
@@ -184,3 +185,10 @@ def test_the_events_decide_whether_a_task_was_done() -> None:
     assert (outcome.reply, outcome.session, outcome.error, outcome.input_tokens, outcome.output_tokens) == ("Done.", "t", "", 5, 2)
     assert read_events([started, '{"type":"turn.failed","error":{"message":"no time"}}']).error == "no time"
     assert "stopped before" in read_events([started, message]).error
+
+
+def test_skills_that_codex_brings_along_are_none_of_the_harness(tmp_path: Path) -> None:
+    pictures = tmp_path / "codex" / "agent" / "skills" / ".system" / "imagegen"
+    pictures.mkdir(parents=True)
+    (pictures / "picture.png").write_bytes(b"\x89PNG\xff")
+    assert Place(tmp_path / "codex").current(CodexAdapter.reads) == {}
