@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +40,23 @@ def claude(agents: Agents, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield agent
 
 
+@pytest.fixture
+def proxy() -> Iterator[tuple[str, list[bytes]]]:
+    """A user's proxy: its address, and what it was asked for."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def take() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        asked.append(connection.recv(4096).split(b"\r\n", 1)[0])
+
+        threading.Thread(target=take, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", asked
+
+
 def answering(agent: RealAgent) -> None:
     """Each turn is answered with its number; titles and the like are asked without tools."""
 
@@ -47,10 +67,10 @@ def answering(agent: RealAgent) -> None:
     agent.model.play(script)
 
 
-def terminal(agent: RealAgent, folder: Path, name: str) -> Terminal:
+def terminal(agent: RealAgent, folder: Path, name: str, **variables: str) -> Terminal:
     """`reef-claude` in the user's project."""
     command = ["sh", "-c", 'cd "$1" && exec env PATH="$2" "$3"', "sh", str(agent.work), agent.env["PATH"], str(agent.launcher)]
-    return Terminal(folder, command, {**agent.env, "TERM": "xterm-256color"}, (120, 45), name)
+    return Terminal(folder, command, {**agent.env, "TERM": "xterm-256color", **variables}, (120, 45), name)
 
 
 def press(shown: Terminal, key: str, text: str) -> None:
@@ -101,9 +121,12 @@ def run(agent: RealAgent, *arguments: str, **variables: str) -> subprocess.Compl
     )
 
 
-def test_from_the_first_start_over_feedback_and_notice_to_the_swap(claude: RealAgent, tmp_path: Path) -> None:
+def test_from_the_first_start_over_feedback_and_notice_to_the_swap(
+    claude: RealAgent, tmp_path: Path, proxy: tuple[str, list[bytes]]
+) -> None:
     answering(claude)
-    with terminal(claude, tmp_path, "first") as shown:
+    address, asked = proxy
+    with terminal(claude, tmp_path, "first", HTTPS_PROXY=address, HTTP_PROXY=address, ALL_PROXY=address) as shown:
         shown.until("Choose the text style", seconds=START_S)
         press(shown, "Enter", "Security notes")
         press(shown, "Enter", "trust this folder")
@@ -125,6 +148,7 @@ def test_from_the_first_start_over_feedback_and_notice_to_the_swap(claude: RealA
         said(shown, "/ship it", "Answer 3.")
         assert "in the new way" in claude.shown() and "good, exactly so" not in claude.shown()
         leave(shown)
+    assert asked == [], "nobody but Reef is called"
     told = reports(claude, 4)
     assert [(one.get("score"), one.get("feedback")) for one in told if one.get("score")] == [(1, "exactly so")]
     assert [one["metadata"].get("outcome") for one in told] == ["completed", None, "completed", "completed"]
