@@ -21,7 +21,7 @@ class ClaudeAdapter(NpmAdapter):
     versions = CLAUDE.range
     limits = (
         "It needs a served window of 32,768 tokens or more.",
-        "Its web search is the maker's and off; so is auto mode, whose judge is the maker's too.",
+        "Its web search runs on the maker's server and is off; so is auto mode, whose safety check runs there too.",
         "After an update within a session, the requests of that session keep the tag of the release it was started with.",
         "A run that you stop is reported with the next run's end, or when the session ends.",
     )

@@ -38,7 +38,7 @@ _EVENTS: Final = (
 )
 """Event, which of them, and how many seconds the hook may take."""
 _PERMISSIONS: Final[JSONObject] = {
-    "disableAutoMode": "disable",  # in it a classifier of the maker's judges each command; without that one nobody does
+    "disableAutoMode": "disable",  # its safety check runs on the maker's server; with any other it stops at the first command that needs it
     "deny": ["WebSearch"],  # the maker's server searches, not Claude Code
 }
 

@@ -1,7 +1,8 @@
 """How much of the served context window Claude Code may fill, and how long one reply, file or output may be.
 
 Claude Code knows no window but those of its own maker's models; for another it goes by what it is told. It compacts a conversation when
-less than a reply and 13,000 tokens are free, whatever the window. Its own prompt and tools take about 12,000, in the small form 9,500.
+less than a reply and 13,000 tokens are free, whatever the window. Its own prompt and tools take about 14,000 in a terminal and 12,500
+without one; in the small form 11,000 and 9,500.
 """
 
 from __future__ import annotations

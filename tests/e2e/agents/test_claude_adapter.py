@@ -133,7 +133,7 @@ def test_from_the_first_start_over_feedback_and_notice_to_the_swap(
         press(shown, "Down", "❯ Yes")
         shown.press("Enter")
         screen = shown.until("scripted", "Reef r2", "manual mode", seconds=START_S)
-        assert "log in" not in screen.lower() and "auto mode" not in screen, "no login, and nothing runs unasked"
+        assert "log in" not in screen.lower() and "auto mode" not in screen, "no login, and what is to run is asked for"
         said(shown, "Hello.", "Answer 1.")
         assert "say please" in claude.shown() and "The skill of old days." in claude.shown()
         assert "Tell Reef" not in claude.shown(), "the model finds no command by which it would judge itself"
