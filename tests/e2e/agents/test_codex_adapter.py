@@ -186,8 +186,10 @@ def test_a_conversation_that_grows_too_long_is_summed_up_and_goes_on(codex: Real
         return Reply("All done.") if number > 3 else Reply("A summary of what was done.")
 
     codex.model.play(script)
-    outcome = codex.task("Look around.")
+    outcome = codex.task("Look around.", session="by-hand")
     assert (outcome.exit_code, outcome.text) == (0, "All done."), outcome
+    [session] = [one for one in codex.daemon.get("/reef/scenarios/codex/sessions")["sessions"] if one["id"] == "by-hand"]
+    assert session["turns"] == 3, "the summary is no turn"
     assert any("A summary of what was done." in json.dumps(body["messages"]) for body in codex.model.bodies), "the summary came back"
 
 
