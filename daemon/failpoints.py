@@ -36,6 +36,11 @@ PIN_FAILPOINTS: Final = (
     "pin.removed",  # the pin is gone, the log does not know
 )
 
+DISMISS_FAILPOINTS: Final = (
+    "dismiss.traced",  # the trace stands, the candidate is held still
+    "dismiss.dropped",  # it is held no more, the log does not know
+)
+
 GC_FAILPOINTS: Final = (
     "gc.named",  # the registry names the weights that go, all of them are there
     "gc.removed-one",  # one thing of the list is gone

@@ -27,6 +27,7 @@ from daemon.instance import Instance
 from daemon.listener import Server, bind, make_server, raise_file_limit
 from daemon.observing import logs
 from daemon.paths import Home
+from daemon.recovery import look_at_chains
 from daemon.retention import keep_forever
 from daemon.services import Services
 from daemon.serving.serving import sweep_forever
@@ -77,6 +78,7 @@ async def run(home: Home, serve_file: Path | None, env: Mapping[str, str], overr
                     background("Watching the installed agents", watch_agents(services.agents, services.stopping), services),
                     background("Checking the recipes", check_recipes_forever(services), services),
                     background("Removing old sessions", keep_forever(services), services),
+                    background("Looking at the releases", look_at_chains(services), services),
                     background("Starting runs by itself", scheduler.run_forever(), services),
                 ]
                 try:

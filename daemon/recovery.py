@@ -11,16 +11,21 @@ import logging
 from daemon.engine.base import ModelInfo
 from daemon.errors import DataError, ReefError, StorageError
 from daemon.evolution.publish import engine_settings, facts_of
+from daemon.experience.operations import OperationLog
 from daemon.experience.runs import Run, RunStatus
 from daemon.marked import kill_run
 from daemon.mending import mend
 from daemon.records import DEFAULT_SCENARIO
 from daemon.services import Services
 from daemon.serving.releases import base_facts
+from daemon.versions.dismissing import dismissed
 from daemon.versions.manifest import NewerManifest, Operation
+from daemon.versions.pins import pinned
 from daemon.versions.release import Draft, Release
+from daemon.versions.repository import Repository
 
 _log = logging.getLogger("reef.recovery")
+_LOOK_AFTER_S = 5.0
 
 
 async def recover(services: Services) -> None:
@@ -61,6 +66,19 @@ async def _start(services: Services, name: str) -> None:
         await _recover_scenario(services, name)
 
 
+async def look_at_chains(services: Services) -> None:
+    """Read every release once, a while after a start that read the heads alone. What is damaged is told, and mended at the next one."""
+    await asyncio.sleep(_LOOK_AFTER_S)
+    for name in await asyncio.to_thread(services.repository.scenarios):
+        try:
+            await asyncio.to_thread(services.repository.chain, name)
+        except ReefError as error:
+            await asyncio.wrap_future(services.log.doubt(name))
+            sentence = f"An earlier release of {name} is damaged: {error.message} The next start mends what it can: reef down, reef up."
+            _log.error(sentence)
+            services.warnings.append(sentence)
+
+
 async def _finish_published_runs(services: Services) -> None:
     """A run whose release stands has done its work, though the daemon died before it could say so."""
     for run in await asyncio.to_thread(services.runs.list):
@@ -90,19 +108,29 @@ def _archived(services: Services) -> set[str]:
 
 async def _recover_scenario(services: Services, name: str) -> None:
     """Repair SQLite's view of the chain, then serve its head."""
-    chain = await asyncio.to_thread(services.repository.chain, name)
-    if not chain:
+    head = await asyncio.to_thread(services.repository.head, name)
+    if head is None:
         await services.scenarios.ensure(name)
         return
     await asyncio.wrap_future(services.store.create_scenario(name))
-    missing = await asyncio.wrap_future(services.log.rebuild(name, [facts_of(release) for release in reversed(chain)]))
-    if missing:
-        _log.warning("%s: %d releases were missing from the log and were added", name, missing)
-    head, base = chain[0], base_facts(services.engine.model)
+    await agree(services.repository, services.log, head)
+    base = base_facts(services.engine.model)
     if head.manifest.base.same_weights(base):
         await services.serving.install(await services.releases.of(head))
     else:
         await services.publisher.publish(for_base(head, services.engine.model, "daemon"), head.id)
+
+
+async def agree(repository: Repository, log: OperationLog, head: Release) -> None:
+    """Let SQLite say of the releases what git says: the log, which LoRAs have served, what is consumed."""
+    name = head.manifest.scenario
+    if not await asyncio.to_thread(log.agrees_with, name, head.commit_id):  # else nobody waits for a chain of thousands to be read
+        chain = await asyncio.to_thread(repository.chain, name)
+        missing = await asyncio.wrap_future(log.rebuild(name, [facts_of(release) for release in reversed(chain)]))
+        if missing:
+            _log.warning("%s: %d releases were missing from the log and were added", name, missing)
+    pins, given_up = await asyncio.to_thread(lambda: (pinned(repository, name), dismissed(repository, name)))
+    await asyncio.wrap_future(log.complete(name, head.id, pins, given_up))
 
 
 def for_base(head: Release, model: ModelInfo, who: str) -> Draft:

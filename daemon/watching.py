@@ -5,25 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
 from watchfiles import awatch
 
+from daemon import json_text
 from daemon.config import Config
 from daemon.config_load import LoadedConfig, changed, load, restart_needed
 from daemon.errors import ConfigError, ReefError
 from daemon.gateway.security import Names
 from daemon.paths import Home
 from daemon.recipe_check import check_recipes
+from daemon.records import JSON, JSONObject
 from daemon.services import Services
 
 _log = logging.getLogger("reef.config")
 _AT_START = ("storage",)
 """Sections beside the listener's and the engine's that are read once."""
 _AGAIN_S = 60.0
+_LONGEST_VALUE = 200  # characters of it in the operation log
 _LOOK_MS = 1000
 """How often to look at files that were replaced, or were not there when the watching began."""
 _NICE = 19
@@ -88,6 +91,7 @@ async def reload(source: ConfigSource, services: Services, names: Names) -> None
     taken = [name for name in changed(old, new) if name not in needs_restart]
     if taken:
         _log.info("Configuration changed: %s", ", ".join(taken))
+        await _note(services, old, new, needs_restart)
 
 
 async def check_recipes_forever(services: Services) -> None:
@@ -108,6 +112,36 @@ async def check_recipes_forever(services: Services) -> None:
         told = found
         with contextlib.suppress(TimeoutError):  # what is wrong may be mended in the recipe's own file, which nobody watches
             await asyncio.wait_for(services.reconfigured.wait(), _AGAIN_S if told else None)
+
+
+async def _note(services: Services, old: Config, new: Config, left_out: Sequence[str]) -> None:
+    """A row a setting in the operation log of each scenario for which it changed, but for the sections `left_out`."""
+    for scenario, head in list(services.serving.heads.items()):
+        before, after = (_flat(config.for_scenario(scenario).model_dump(mode="json")) for config in (old, new))
+        for name in sorted({*before, *after}):
+            if before.get(name) == after.get(name) or name.partition(".")[0] in left_out:
+                continue
+            values = {"before": _short(before.get(name)), "after": _short(after.get(name))}
+            detail: JSONObject = {"setting": name, **values}
+            row = services.log.append(scenario, "settings", head.release_id, head.release_id, "settings file", detail)
+            with contextlib.suppress(ReefError):  # it holds all the same
+                await asyncio.wrap_future(row)
+
+
+def _flat(section: Mapping[str, JsonValue], under: str = "") -> dict[str, JsonValue]:
+    """`learn.mode` and the like; lists and what scenarios say stay whole."""
+    found: dict[str, JsonValue] = {}
+    for name, value in section.items():
+        if isinstance(value, dict) and under + name != "scenarios":
+            found |= _flat(value, f"{under}{name}.")
+        elif under + name != "scenarios":
+            found[under + name] = value
+    return found
+
+
+def _short(value: JsonValue) -> JSON:
+    text = json_text.canonical(value)
+    return value if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
 
 
 def _needs_restart(started_with: Config, new: Config) -> list[str]:

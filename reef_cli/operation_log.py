@@ -48,7 +48,7 @@ def what(item: JSONObject) -> str:
     operation, parts = item.get("operation"), list[str]()
     if operation in ("held", "rejected"):
         parts.append(output.text(item.get("after")))
-    if operation in ("pin", "unpin"):
+    if operation in ("pin", "unpin", "dismiss"):
         parts.append(output.text(detail.get("release_id")))
     if operation == "settings":
         names = (output.text(detail.get(name)) for name in ("setting", "before", "after"))
@@ -59,6 +59,6 @@ def what(item: JSONObject) -> str:
     if operation == "forget":
         parts.append(f"{output.text(detail.get('records'), '0')} records, {output.text(detail.get('files'), '0')} files of releases")
     if detail.get("repaired"):
-        parts.append("added from its manifest, after a crash")
+        parts.append("added after a crash, from what the releases say")
     parts += [output.text(detail.get(name), "") for name in ("change", "verdict")]
     return " · ".join(part for part in parts if part)

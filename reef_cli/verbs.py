@@ -63,6 +63,7 @@ VERBS = (
     Verb("explain", RELEASES, "Write one file about a release, to show to others."),
     Verb("harness", RELEASES, "Show the rules, skills and commands that serve, publish a folder of them, or list what agents propose."),
     Verb("promote", RELEASES, "Let a held release serve."),
+    Verb("dismiss", RELEASES, "Give a held release up."),
     Verb("rollback", RELEASES, "Serve an earlier release again."),
     Verb("undo", RELEASES, "Revert the last operation."),
     Verb("pin", RELEASES, "Keep a release whole, whatever is collected."),

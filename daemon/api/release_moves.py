@@ -12,6 +12,7 @@ from daemon.api.common import require_owner, scenario_in_path
 from daemon.api.release_views import plain
 from daemon.api.runs import run_view
 from daemon.api.views import release_view
+from daemon.errors import Conflict
 from daemon.evolution.consent import Unconfirmed
 from daemon.gateway.body import read_json
 from daemon.gateway.errors import error_object, json_response, shape_of
@@ -37,6 +38,7 @@ class ReleaseMoveRoutes:
             Route(f"{base}/promote", self.promote, methods=["POST"]),
             Route(f"{base}/rollback", self.rollback, methods=["POST"]),
             Route(f"{base}/undo", self.undo, methods=["POST"]),
+            Route(f"{base}/releases/{{release}}/dismiss", self.dismiss, methods=["POST"]),
             Route(f"{base}/pins", self.pins, methods=["GET"]),
             Route(f"{base}/pins", self.pin, methods=["POST"]),
             Route(f"{base}/pins/{{release}}", self.unpin, methods=["DELETE"]),
@@ -71,6 +73,15 @@ class ReleaseMoveRoutes:
         who = require_owner(request, "Undoing an operation")
         scenario, body = scenario_in_path(request, self._services), await read_json(request)
         return self._moved(scenario, await self._services.publisher.undo(scenario, text(body, "expected_head"), who))
+
+    async def dismiss(self, request: Request) -> Response:
+        """A held candidate is given up for good: its trace stays, its weights go."""
+        who = require_owner(request, "Dismissing a candidate")
+        scenario, name = scenario_in_path(request, self._services), str(request.path_params["release"])
+        run = self._services.runner.active
+        if run is not None and run.scenario == scenario and run.config.get("promotes") == name:
+            raise Conflict(f"The run {run.id} evaluates {name} now.", f"End it first: reef runs {run.id} --cancel")
+        return self._moved(scenario, await self._services.publisher.dismiss(scenario, name, who))
 
     async def pins(self, request: Request) -> Response:
         return json_response({"pins": await self._pinned(scenario_in_path(request, self._services))})

@@ -15,12 +15,14 @@ from starlette.routing import Route
 from daemon.api.runs import run_view
 from daemon.config import write_size
 from daemon.engine.base import CacheStats
+from daemon.errors import DataError
 from daemon.experience.removal.retention import read_removed
 from daemon.experience.runs import RunStatus
 from daemon.gateway.errors import json_response
 from daemon.paths import Home
 from daemon.records import JSON, JSONObject
 from daemon.services import Services
+from daemon.versions.release import Release
 
 
 class StatusRoutes:
@@ -92,7 +94,7 @@ class StatusRoutes:
         found: list[JSON] = []
         for name, head in sorted(services.serving.heads.items()):
             counts = services.reader.counts(name)
-            release = services.repository.head(name)
+            release, held = _of_git(services, name)
             latest = next(iter(services.runs.list(name, limit=1)), None)
             found.append(
                 {
@@ -102,7 +104,7 @@ class StatusRoutes:
                     "demonstrations": len(head.hints.demonstrations),
                     "change": release.manifest.change if release is not None else "",
                     "published_at": release.manifest.created_at if release is not None else None,
-                    "held": [held.id for held in services.repository.held(name)],
+                    "held": held,
                     "sessions": counts.sessions,
                     "sessions_under_way": services.serving.sessions_under_way(name),
                     "records": counts.inferences,
@@ -155,6 +157,18 @@ def _cache(cache: CacheStats) -> JSONObject:
         "limit_bytes": cache.limit_bytes,
         "misses": misses,
     }
+
+
+def _of_git(services: Services, scenario: str) -> tuple[Release | None, list[JSON]]:
+    """The head, and the ids of what is held. What is damaged must not hide all else: the warnings tell of it."""
+    try:
+        release = services.repository.head(scenario)
+        return release, [held.id for held in services.repository.held(scenario)]
+    except DataError as error:
+        sentence = f"A release of {scenario} is damaged: {error}"
+        if sentence not in services.warnings:
+            services.warnings.append(sentence)
+        return None, []
 
 
 def _disk(home: Home) -> JSONObject:

@@ -10,18 +10,19 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Literal
 
 from daemon.engine.base import Engine, Finished, GenerateRequest, ModelInfo, Priority
 from daemon.errors import Conflict, EngineError, ReefError
-from daemon.evolution.consent import require_yes
+from daemon.evolution.consent import require_yes, with_yes
 from daemon.experience.operations import OperationLog, ReleaseFacts
 from daemon.failpoints import failpoint
 from daemon.records import JSON, Sampling
 from daemon.serving.releases import RepositoryReleases, base_facts
 from daemon.serving.serving import Serving
 from daemon.serving.snapshot import Snapshot
-from daemon.versions import operations, pins
+from daemon.versions import dismissing, operations, pins
 from daemon.versions.release import Draft, Prepared, Release
 from daemon.versions.repository import Repository
 
@@ -111,9 +112,10 @@ class Publisher:
         def plan() -> Draft:
             draft = operations.promote(repository, scenario, release_id, who=who, expected_head=expected_head)
             head = repository.head(scenario)
-            if head is not None:
-                require_yes(repository, head, draft.restores or release_id, draft.harness, confirmed)
-            return draft
+            if head is None:
+                return draft
+            yes = require_yes(repository, head, draft.restores or release_id, draft.harness, confirmed)
+            return replace(draft, verdict=with_yes(draft.verdict, len(yes)))
 
         return await self._move(scenario, plan)
 
@@ -125,14 +127,25 @@ class Publisher:
         """Take a pin off: the release's id, and whether it was pinned. Raises `NotFound`."""
         return await self._pin("unpin", scenario, name, who)
 
+    async def dismiss(self, scenario: str, name: str, who: str) -> Release:
+        """Give a held candidate up for good; its trace. Raises `NotFound`, `Conflict`."""
+        async with self._lock:
+            trace = await asyncio.to_thread(dismissing.dismiss, self._repository, scenario, name, who)
+            await self._note_aside(scenario, "dismiss", trace.id, who)
+        return trace
+
+    async def _note_aside(self, scenario: str, operation: str, release_id: str, who: str) -> None:
+        """A row about a release that is not the head's; what a crash keeps out of the log is added at the next start."""
+        head = await asyncio.to_thread(self._repository.head, scenario)
+        stands = head.id if head is not None else None
+        await asyncio.wrap_future(self._log.append(scenario, operation, stands, stands, who, {"release_id": release_id}))
+
     async def _pin(self, operation: Literal["pin", "unpin"], scenario: str, name: str, who: str) -> tuple[str, bool]:
         act = pins.pin if operation == "pin" else pins.unpin
         async with self._lock:
             release_id, changed = await asyncio.to_thread(act, self._repository, scenario, name)
             if changed:
-                head = await asyncio.to_thread(self._repository.head, scenario)
-                stands = head.id if head is not None else None
-                await asyncio.wrap_future(self._log.append(scenario, operation, stands, stands, who, {"release_id": release_id}))
+                await self._note_aside(scenario, operation, release_id, who)
         return release_id, changed
 
     async def _move(self, scenario: str, plan: Callable[[], Draft]) -> Release:
@@ -271,4 +284,6 @@ def facts_of(release: Release) -> ReleaseFacts:
         manifest.created_at,
         manifest.restores,
         manifest.who,
+        release.commit_id,
+        release.parents[0] if release.parents else "",
     )

@@ -9,7 +9,7 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -45,6 +45,8 @@ class ReleaseFacts:
     at: float
     restores: str | None = None  # the earlier release whose content this is
     who: str = ""
+    commit_id: str = ""
+    parent_commit_id: str = ""  # empty: the first release
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,9 @@ class OperationLog:
         def write(connection: sqlite3.Connection) -> int:
             _serve(connection, scenario, release)
             _consume(connection, scenario, release)
+            # What a rollback frees is known once `rebuild` has read the chain.
+            follows = release.restores is None and _viewed(connection, scenario) == release.parent_commit_id
+            _note_view(connection, scenario, release.commit_id if follows else "")
             return _append(
                 connection, (release.at, scenario, release.operation, before, release.release_id, release.who, json.dumps(detail or {}))
             )
@@ -128,6 +133,36 @@ class OperationLog:
         """Oldest first, one entry a release."""
         return read_lora_history(self._reader, scenario)
 
+    def agrees_with(self, scenario: str, head: str) -> bool:
+        """Whether SQLite's view is that of the chain that ends in this release, so that nobody needs to read it."""
+        with storage_errors():
+            row = self._reader.connection().execute("SELECT value FROM facts WHERE name = ?", (_view(scenario),)).fetchone()
+        return row is not None and row[0] == head
+
+    def doubt(self, scenario: str) -> Future[None]:
+        """Let the next start read the chain."""
+        return self._store.execute(lambda connection: _note_view(connection, scenario, ""))
+
+    def complete(self, scenario: str, head: str, pinned: Collection[str], dismissed: Mapping[str, str]) -> Future[int]:
+        """Add the rows that a crash kept out of the log: pins that are set or gone, candidates that were given up (id → by whom).
+
+        Returns how many there were; doing it twice changes nothing more.
+        """
+
+        def write(connection: sqlite3.Connection) -> int:
+            said = "SELECT json_extract(detail, '$.release_id'), operation FROM operations WHERE scenario = ? AND operation IN (?, ?)"
+            pins = dict(connection.execute(f"{said} ORDER BY id", (scenario, "pin", "unpin")))
+            given_up = {row[0] for row in connection.execute(said, (scenario, "dismiss", "dismiss"))}
+            rows = [("pin", one, "daemon") for one in sorted(pinned) if pins.get(one) != "pin"]
+            rows += [("unpin", one, "daemon") for one, last in sorted(pins.items()) if last == "pin" and one not in pinned]
+            rows += [("dismiss", one, who) for one, who in sorted(dismissed.items()) if one not in given_up]
+            for operation, release_id, who in rows:
+                detail = json.dumps({"release_id": release_id, "repaired": True})
+                _append(connection, (time.time(), scenario, operation, head, head, who, detail))
+            return len(rows)
+
+        return self._store.execute(write)
+
     def rebuild(self, scenario: str, releases: Sequence[ReleaseFacts]) -> Future[int]:
         """Make SQLite agree with the chain (oldest first); doing it twice changes nothing more.
 
@@ -151,6 +186,7 @@ class OperationLog:
                 previous = release.release_id
             for release in _in_force(releases):
                 _consume(connection, scenario, release)
+            _note_view(connection, scenario, releases[-1].commit_id if releases else "")
             return missing
 
         return self._store.execute(write)
@@ -176,6 +212,20 @@ def _in_force(releases: Sequence[ReleaseFacts]) -> Sequence[ReleaseFacts]:
             found.append(current.release)
         current = current.base
     return found[::-1]
+
+
+def _view(scenario: str) -> str:
+    return f"releases of {scenario}"
+
+
+def _viewed(connection: sqlite3.Connection, scenario: str) -> str:
+    row = connection.execute("SELECT value FROM facts WHERE name = ?", (_view(scenario),)).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def _note_view(connection: sqlite3.Connection, scenario: str, commit_id: str) -> None:
+    """Which release's chain log, LoRA history and consumption speak of; empty: not known, so that the next start reads it."""
+    connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_view(scenario), commit_id))
 
 
 def _append(connection: sqlite3.Connection, values: tuple[float, str, str, str | None, str | None, str, str]) -> int:

@@ -99,6 +99,15 @@ _RELEASES = (
         errors=_MOVING,
         owner=True,
     ),
+    Operation(
+        "POST",
+        f"{_SCENARIO}/releases/{{release}}/dismiss",
+        "Give a held candidate up for good: its trace stays, its weights go.",
+        "Releases",
+        {200: ref("Release")},
+        errors=_MOVING,
+        owner=True,
+    ),
     Operation("GET", f"{_SCENARIO}/pins", "What is pinned, newest first.", "Releases", {200: obj({"pins": array(TEXT)})}),
     Operation(
         "POST",

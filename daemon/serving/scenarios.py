@@ -75,7 +75,15 @@ class Scenarios:
 
 def _facts(release: Release) -> ReleaseFacts:
     manifest = release.manifest
-    return ReleaseFacts(manifest.release_id, manifest.operation.value, manifest.lora_id, (), manifest.created_at, who=manifest.who)
+    return ReleaseFacts(
+        manifest.release_id,
+        manifest.operation.value,
+        manifest.lora_id,
+        (),
+        manifest.created_at,
+        who=manifest.who,
+        commit_id=release.commit_id,
+    )
 
 
 def check_scenario_name(name: str) -> None:

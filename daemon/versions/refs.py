@@ -105,6 +105,11 @@ class Refs:
         names = [name.rsplit("/", 1)[1] for name in (*self.below(held_refs(scenario)), *self.below(rejected_refs(scenario)))]
         return [name for name in names if is_release_id(name)]
 
+    def dismissed_ids(self, scenario: str) -> list[str]:
+        """Of candidates that are held still although their trace stands: whoever dismissed them was killed."""
+        traces = {name.rsplit("/", 1)[1] for name in self.below(rejected_refs(scenario))}
+        return [held for name in self.below(held_refs(scenario)) if (held := name.rsplit("/", 1)[1]) in traces]
+
     def swap(self, name: str, old: str | None, new: str) -> bool:
         """Set `name` to `new` iff it is `old` (None: absent); durable when this returns True. Raises OSError."""
         ref, value = Ref(name.encode()), ObjectID(new.encode())

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -77,24 +78,19 @@ class Repository:
 
     def chain(self, scenario: str, limit: int | None = None) -> list[Release]:
         """Newest first."""
-        found: list[Release] = []
-        for release in self._walk(scenario):
-            if limit is not None and len(found) >= limit:
-                break
-            found.append(release)
-        return found
+        return list(itertools.islice(self._walk(scenario), limit))
 
     def held(self, scenario: str) -> list[Release]:
         """Candidates that wait for a person, newest first."""
+        if not (refs := self.refs.below(held_refs(scenario))):
+            return []
         promoted = {parent for release in self._walk(scenario) for parent in release.parents[1:]}
-        refs = self.refs.below(held_refs(scenario))
         found = [self._read(commit_id, ReleaseState.HELD) for commit_id in refs.values() if commit_id not in promoted]
         return sorted(found, key=lambda release: -release.manifest.number)
 
     def rejected(self, scenario: str) -> list[Release]:
         """Traces of candidates that lost, newest first; their weights are gone."""
-        refs = self.refs.below(rejected_refs(scenario))
-        found = [self._read(commit_id, ReleaseState.REJECTED) for commit_id in refs.values()]
+        found = [self._read(commit_id, ReleaseState.REJECTED) for commit_id in self.refs.below(rejected_refs(scenario)).values()]
         return sorted(found, key=lambda release: -release.manifest.number)
 
     def release(self, scenario: str, release_id: str) -> Release:
@@ -207,7 +203,7 @@ class Repository:
     def reject(self, prepared: Prepared) -> Release:
         """Leave a trace of a candidate that lost: manifest, harness and evaluation, without weights."""
         with self._lock.held(), storing(self.path):
-            trace = self._trace(prepared.release)
+            trace = self.leave_trace(prepared.release)
             failpoint("reject.traced")
             self._remove_unused(prepared.fresh_weights)
             failpoint("reject.cleared")
@@ -287,9 +283,9 @@ class Repository:
         self._releases[release.commit_id] = release
         return release
 
-    def _trace(self, candidate: Release) -> Release:
-        """The candidate again, without weights, under `rejected/`."""
-        manifest = candidate.manifest
+    def leave_trace(self, candidate: Release, verdict: str = "") -> Release:
+        """The candidate again, without weights, under `rejected/`; the lock is held. `verdict`: instead of what the gate said."""
+        manifest = candidate.manifest.model_copy(update={"verdict": verdict} if verdict else {})
         mutations = self.reader.mutations(candidate.commit_id)
         said = mutations.to_json() if mutations is not None else None
         trace = self._commit(manifest, candidate.tree, None, candidate.evaluation_json, list(candidate.parents[:1]), said)
@@ -355,6 +351,8 @@ class Repository:
         there = all(self.weights.path_of(stored.sha256).is_file() for stored in files)
         if not there or not self.reader.is_there(prepared.release.commit_id):
             raise Conflict(f"{prepared.manifest.release_id} was collected before it was published.", "Publish again.")
+        if (of := prepared.draft.promotes) and of not in self.refs.below(held_refs(prepared.manifest.scenario)).values():
+            raise Conflict(f"{prepared.manifest.restores} is not held any more.", "`reef releases` lists what is held.")
 
     def _drop_held(self, scenario: str, commit_id: str) -> None:
         for name, value in self.refs.below(held_refs(scenario)).items():
@@ -362,11 +360,13 @@ class Repository:
                 self.refs.remove(name, commit_id)
 
     def tidy(self) -> None:
-        """Finish what a killed writer left: temporary weights, mirrors one step behind, held refs of promoted candidates."""
+        """Finish what a killed writer left: temporary weights, mirrors one step behind, held refs of promoted or dismissed candidates."""
         with self._lock.held(), storing(self.path):
             self.weights.remove_temporaries()
             for scenario in self.scenarios():
                 self._follow_head(scenario)
+                for release_id in self.refs.dismissed_ids(scenario):
+                    self.drop_held(scenario, release_id)
 
     def _follow_head(self, scenario: str) -> None:
         """What hangs on the head: its mirror for plain clones, and held refs whose candidate it promoted.

@@ -90,7 +90,21 @@ def test_the_operation_log_says_who_did_what_and_where_the_head_went(reef: Calla
         "rollback r3 → r4 back to r1: [2J−1 rule",
         "held r3 r5 · +1 rule · held: 3 wins",
         "forget r2 → r3 2 records, 1 files of releases",
-        "creation r1 added from its manifest, after a crash",
+        "creation r1 added after a crash, from what the releases say",
     ]
     assert "Earlier ones: reef releases --log --before 3" in told.out
     assert json.loads(reef("releases", "--log", "--json").out)["next"] == 3
+
+
+def test_a_candidate_is_dismissed_once_somebody_says_yes(reef: Callable[..., Result], daemon: StandIn) -> None:
+    daemon.answer(f"GET {S}/releases/r5", {"release_id": "r5", "state": "held", "line": "+1 rule \x1b[2J"})
+    told = reef("dismiss", "r5")
+    assert told.code == 1 and "+1 rule" in told.err and "\x1b" not in told.err and "--yes" in told.err and "reef show r5" in told.err
+    assert daemon.asked[-1][0] == "GET", "nothing is asked of the daemon without a yes"
+    daemon.answer(f"POST {S}/releases/r5/dismiss", {"release_id": "r5", "state": "rejected"})
+    told = reef("dismiss", "r5", "--yes")
+    assert told.code == 0 and told.out.startswith("r5 is dismissed.")
+    assert json.loads(reef("dismiss", "r5", "--yes", "--json").out)["state"] == "rejected"
+    daemon.answer(f"GET {S}/releases/r4", {"release_id": "r4", "state": "published"})
+    told = reef("dismiss", "r4", "--yes")
+    assert told.code == 1 and "r4 is not held" in told.err

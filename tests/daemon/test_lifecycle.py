@@ -244,3 +244,23 @@ async def test_a_run_whose_release_stands_is_not_called_failed_after_a_crash(tmp
         published, cut = daemon.services.runs.get("run_published"), daemon.services.runs.get("run_cut")
         assert (published.status, published.verdict, published.sentence) == ("done", "promoted", "better")
         assert published.release_id == release.id and cut.status == "failed"
+
+
+async def test_a_setting_that_somebody_edits_is_in_the_operation_log(tmp_path: Path) -> None:
+    """Once for each scenario for which it changed, by its name, and only what a running daemon takes over."""
+    async with running(tmp_path, settings={"learn.mode": "auto"}) as daemon:
+        services = daemon.services
+        await services.scenarios.ensure("pi")
+        services.loaded = load(services.home, None, {}, {})
+        source, names = ConfigSource(services.home, None, {}, {}, tmp_path), Names("127.0.0.1", daemon.port)
+        services.home.config.write_text(
+            "learn: {idle_s: 20}\nserver: {port: 7}\nscenarios: {pi: {reef: {note: long, words: " + "x" * 300 + "}}}\n"
+        )
+        await reload(source, services, names)
+        await reload(source, services, names)
+        rows = [(one.scenario, one.who, one.before, one.detail) for one in services.log.list(limit=50) if one.operation == "settings"]
+        pi = [detail for scenario, _, _, detail in rows if scenario == "pi"]
+        assert [row for row in rows if row[0] == "default"] == [
+            ("default", "settings file", "r1", {"setting": "learn.idle_s", "before": 300, "after": 20})
+        ]
+        assert {detail["setting"] for detail in pi} >= {"learn.idle_s"} and all(len(str(detail["after"])) < 250 for detail in pi)

@@ -23,6 +23,8 @@ from daemon.collecting import Collected, note
 from daemon.errors import Conflict
 from daemon.evolution.publish import answer_once, facts_of
 from daemon.experience.check import logged_releases
+from daemon.experience.operations import OperationLog
+from daemon.recovery import agree
 from daemon.versions import collect
 from daemon.versions.draft import content_id_of
 from daemon.versions.fsck import LogFacts, Severity, fsck
@@ -42,6 +44,7 @@ INSTANTS: Mapping[str, Mapping[str, int]] = {
     "promote": {"publish.lfs-written": 1} | _PREPARING | _MOVING,
     "hold": _WEIGHTS | _PREPARING | {"hold.held": 1},
     "reject": _WEIGHTS | _PREPARING | {"reject.traced": 1, "reject.cleared": 1},
+    "dismiss": {"dismiss.traced": 1, "dismiss.dropped": 1},
     "pin": {"pin.set": 1},
     "unpin": {"pin.removed": 1},
     "gc": {"gc.named": 1, "gc.removed-one": 1, "gc.removed": 1},
@@ -91,6 +94,10 @@ async def operate(bench: Parts, operation: str, folder: Path, arm: Callable[[str
     elif operation in ("hold", "reject"):
         arm(None)
         await (publisher.hold(drafted) if operation == "hold" else publisher.reject(drafted))
+    elif operation == "dismiss":
+        held = await publisher.hold(drafted)
+        arm(None)
+        await publisher.dismiss("default", held.id, "owner")
     elif operation == "gc":
         await asyncio.to_thread(repository.prepare, drafted)  # as a killed publication leaves it: there is always something to collect
         await asyncio.to_thread(_collect, bench, head.id, arm)
@@ -114,7 +121,11 @@ async def look(bench: Parts) -> dict[str, object]:
     """What a start finds, after it has repaired the log and serves the head."""
     repository = bench.repository
     chain = repository.chain("default")
+    await agree(repository, bench.log, chain[0])
+    known = sorted(bench.runs.consumed("default")), bench.log.lora_history("default"), _rows(bench.log)
     await asyncio.wrap_future(bench.log.rebuild("default", [facts_of(one) for one in reversed(chain)]))
+    if known != (sorted(bench.runs.consumed("default")), bench.log.lora_history("default"), _rows(bench.log)):
+        raise RuntimeError("the start took the log for one that knows the chain")
     served = bench.serving.head("default")
     if served is None or served.release_id != chain[0].id:
         raise RuntimeError(f"{served} serves, not {chain[0].id}")
@@ -131,8 +142,13 @@ async def look(bench: Parts) -> dict[str, object]:
         "numbers": [one.manifest.number for one in (*chain, *held, *repository.rejected("default"))],
         "promoted": [one.id for release in chain for one in repository.promoted_by(release) if one.state is ReleaseState.PROMOTED],
         "pins": sorted(pinned(repository, "default")),
+        "noted": [f"{operation} {named}" for operation, _, named in _rows(bench.log)],
         "problems": problems,
     }
+
+
+def _rows(log: OperationLog) -> list[tuple[str, str | None, str]]:
+    return [(one.operation, one.after, str(one.detail.get("release_id"))) for one in log.list("default", 1000)]
 
 
 def _forked(work: Callable[[Callable[[dict[str, object]], None]], Coroutine[None, None, None]]) -> tuple[int, list[dict[str, object]]]:
@@ -216,6 +232,11 @@ def judged(operation: str, before: dict[str, object], after: dict[str, object], 
     both = set(_texts(after["held"])) & set(_texts(after["promoted"]))
     if both:
         wrong.append(f"{both} are held and promoted")
+    noted = _texts(after["noted"])
+    if operation in ("pin", "unpin", "dismiss") and not noted[0].startswith(f"{operation} "):
+        wrong.append("the log does not know of it")
+    if operation == "dismiss" and len(_texts(after["rejected"])) == len(_texts(before["rejected"])):
+        wrong.append("the candidate that was given up left no trace")
     if died != -signal.SIGKILL and died != 0:
         wrong.append(f"the operation ended with {died}")
     return [f"{operation}: {one}" for one in wrong]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.failpoints import FAILPOINTS, GC_FAILPOINTS, PIN_FAILPOINTS, STEP_FAILPOINTS
+from daemon.failpoints import DISMISS_FAILPOINTS, FAILPOINTS, GC_FAILPOINTS, PIN_FAILPOINTS, STEP_FAILPOINTS
 from tests.evolution.release_kills import INSTANTS, cases
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ def test_killed_at_every_instant(tmp_path: Path, count: int, seed: int) -> None:
 
 def test_every_named_instant_is_tried() -> None:
     told = {point for points in INSTANTS.values() for point in points}
-    assert told == {*FAILPOINTS, *STEP_FAILPOINTS, *PIN_FAILPOINTS, *GC_FAILPOINTS}
+    assert told == {*FAILPOINTS, *STEP_FAILPOINTS, *PIN_FAILPOINTS, *DISMISS_FAILPOINTS, *GC_FAILPOINTS}
     assert {(operation, point) for operation, point, _ in cases(200, 2)} == {
         (one, point) for one, points in INSTANTS.items() for point in points
     }
