@@ -9,6 +9,7 @@ from pathlib import Path
 
 from daemon.errors import NotFound
 from daemon.paths import Home
+from reef_cli.locations import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def require(home: Home) -> Running:
     running = find(home)
     if running is None:
         hint = "Start it: reef up" if home.config.exists() else "Set Reef up first: reef init, then reef up"
-        raise NotFound(f"No daemon runs for {home.root}.", hint)
+        raise NotFound(f"No daemon runs for {shown(home.root)}.", hint)
     return running
 
 

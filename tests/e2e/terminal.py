@@ -43,6 +43,11 @@ class Terminal:
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p")
 
+    @property
+    def coloured_screen(self) -> str:
+        """The screen with the sequences that colour it."""
+        return self._tmux("capture-pane", "-p", "-e")
+
     def until(self, *texts: str, without: str = "", seconds: float = WAIT_S) -> str:
         """The screen once it holds all of `texts` and not `without`; fails with what it holds instead."""
         deadline = time.monotonic() + seconds

@@ -34,8 +34,10 @@ class Scene:
     def start(self) -> None:
         self.reef.start("-c", str(self.serve), cwd=self.folder / "mine")
 
-    def app(self, size: tuple[int, int] = (100, 30), **environment: str) -> Terminal:
-        return Terminal(self.folder, APP, self.reef.environment(environment), size)
+    def app(self, size: tuple[int, int] = (100, 30), terminal: str = "", **environment: str) -> Terminal:
+        """`terminal`: another `TERM` than tmux's own."""
+        command = ("env", f"TERM={terminal}", *APP) if terminal else APP
+        return Terminal(self.folder, command, self.reef.environment(environment), size)
 
     def prefix(self) -> str:
         """The system prompt that a new session gets from what serves now."""
@@ -95,6 +97,14 @@ def test_evolve_compare_roll_back_and_undo_by_keys(scene: Scene) -> None:
         wait_end(terminal)
 
 
+def test_sixteen_colours_are_used_as_colours(scene: Scene) -> None:
+    with scene.app((80, 24), terminal="linux") as terminal:
+        terminal.until("▌ ●", "serves now")
+        shown = terminal.coloured_screen
+        assert "\x1b[92m●" in shown, "light green: it serves"
+        assert "\x1b[38;" not in shown and "\x1b[48;" not in shown, "none that the terminal does not have"
+
+
 def test_a_killed_daemon_is_told_of_and_comes_back_at_another_port(scene: Scene) -> None:
     with scene.app() as terminal:
         terminal.press("4")
@@ -115,7 +125,7 @@ def test_a_key_starts_the_daemon_and_a_small_terminal_without_colours_shows_all(
     scene.reef.kill()
     try:
         with scene.app((80, 24), NO_COLOR="1", REEF_SERVER_PORT="0") as terminal:
-            terminal.until("S starts it")
+            terminal.until("S starts")
             terminal.press("S")
             terminal.until("▌ ●", "serves now", "m Mark", seconds=60)
             terminal.press("?")

@@ -58,6 +58,7 @@ class SessionsPane(Pane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "find", "Find", key_display="/", tooltip='Sessions that hold words or a "phrase"'),
         Binding("escape", "back", "Back", tooltip="To the list"),
+        Binding("escape", "all", "All", tooltip="Show all again after finding some"),
         Binding("g", "judge(1)", "Good", tooltip="The selected reply; in the list the whole session. With a note, if you like"),
         Binding("b", "judge(-1)", "Bad", tooltip="The selected reply; in the list the whole session. With a note, if you like"),
         Binding("G", "judge_all(1)", "All good", show=False, tooltip="Every reply of the session without a score of its own"),
@@ -218,8 +219,9 @@ class SessionsPane(Pane):
             self._look_at(key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "back":
-            return self.has_class("-reading") or bool(self._list.words)
+        if action in ("back", "all"):
+            is_reading = self.has_class("-reading")
+            return is_reading if action == "back" else bool(self._list.words) and not is_reading
         return not (action in ("judge", "judge_all", "export", "forget", "release", "unfold_all") and not self._list.sessions)
 
     def action_find(self) -> None:
@@ -233,12 +235,12 @@ class SessionsPane(Pane):
         self.refresh_bindings()
 
     def action_back(self) -> None:
-        """From a session to the list, from those that were found to all."""
-        if not self.has_class("-reading"):
-            self.query_one(Find).action_close()
         self.remove_class("-reading")
         self.screen.set_focus(self.query_one(Rows))
         self.refresh_bindings()
+
+    def action_all(self) -> None:
+        self.query_one(Find).action_close()
 
     def action_unfold_all(self) -> None:
         if (read := self._read) is not None:
