@@ -48,16 +48,15 @@ class Scenarios:
         async with self._creating:
             if self._serving.head(name) is not None:
                 return False
-            release = await asyncio.to_thread(self._first_release, name)
+            stood = await asyncio.to_thread(self._repository.head, name)
+            release = stood or await asyncio.to_thread(self._first_release, name)
             await asyncio.wrap_future(self._store.create_scenario(name))
-            await asyncio.wrap_future(self._log.published(name, _facts(release), None, {"change": release.manifest.change}))
+            if stood is None:  # else it is back from the archive, and the log knows its releases
+                await asyncio.wrap_future(self._log.published(name, _facts(release), None, {"change": release.manifest.change}))
             await self._serving.install(await self._releases.of(release))
             return True
 
     def _first_release(self, name: str) -> Release:
-        head = self._repository.head(name)
-        if head is not None:
-            return head
         if self._repository.has_numbered(name) and self._log.list(name, limit=1):
             message = f"The head of {name} is missing, and the operation log names releases of it."
             raise DataError(message, "Stop the daemon, then: reef fsck --repair, with --from BACKUP where nothing is found here.")
@@ -83,6 +82,7 @@ def _facts(release: Release) -> ReleaseFacts:
         manifest.created_at,
         who=manifest.who,
         commit_id=release.commit_id,
+        parent_commit_id=release.parents[0] if release.parents else "",
     )
 
 

@@ -101,6 +101,9 @@ async def test_scenarios_are_created_once_and_archived_by_the_owner(tmp_path: Pa
         assert (await daemon.owner.delete("/reef/scenarios/pi")).status_code == 200
         assert (await daemon.client.get("/reef/scenarios/pi")).status_code == 404
         assert (await daemon.owner.delete("/reef/scenarios/default")).status_code == 400
+        await daemon.client.post("/reef/scenarios", json={"name": "pi"})
+        back = (await daemon.client.get("/reef/scenarios/pi/commits")).json()["commits"]
+        assert [row["operation"] for row in back] == ["creation"], "it was made once"
 
 
 async def test_evaluation_answers_without_recording_and_gives_tokens(tmp_path: Path) -> None:
