@@ -49,7 +49,7 @@ class Scenarios:
             if self._serving.head(name) is not None:
                 return False
             stood = await asyncio.to_thread(self._repository.head, name)
-            release = stood or await asyncio.to_thread(self._first_release, name)
+            release = stood if stood is not None else await asyncio.to_thread(self._first_release, name)
             await asyncio.wrap_future(self._store.create_scenario(name))
             if stood is None:  # else it is back from the archive, and the log knows its releases
                 await asyncio.wrap_future(self._log.published(name, _facts(release), None, {"change": release.manifest.change}))
