@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
+import subprocess
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 import uvloop
@@ -194,3 +198,48 @@ async def test_a_url_that_leads_nowhere_is_unreachable() -> None:
     for url in ("http://127.0.0.1:1/v1", "http://127.0.0.1:99999/v1", "http://nowhere.invalid/v1", "https://[::1/v1", "http://" + "x" * 99):
         with pytest.raises(Unreachable):
             await Client(url, connect_timeout_s=2, read_timeout_s=1, idle_s=1).ask("GET", "models", {})
+
+
+@pytest.fixture
+def own_certificate(tmp_path: Path) -> ssl.SSLContext:
+    """Of a server that nobody has vouched for."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout"
+    subprocess.run([*command.split(), str(key), "-out", str(certificate)], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def test_a_server_that_is_not_trusted_or_does_not_encrypt_is_told_of_as_that(own_certificate: ssl.SSLContext) -> None:
+    """Not as one that is away: it would be looked for in the wrong place."""
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    for context, said in ((own_certificate, "self-signed certificate"), (None, "does not speak TLS")):
+        listening = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+        url = f"https://localhost:{listening.sockets[0].getsockname()[1]}/v1"
+        client = Client(url, connect_timeout_s=5, read_timeout_s=1, idle_s=1)
+        with pytest.raises(Unreachable, match=f"cannot be reached safely: .*{said}") as error:
+            await client.ask("GET", "models", {})
+        assert "SSL_CERT_FILE" in error.value.hint
+        client.close()
+        listening.close()
+
+
+def test_a_request_that_still_connects_when_all_ends_is_not_left_alone(visit: Callable[[Visit], None]) -> None:
+    """Its timeouts would be nobody's."""
+
+    async def test(client: Client, server: Server) -> None:
+        server.answers.append([])
+        waiting = asyncio.create_task(client.ask("GET", "models", {}))
+        await asyncio.sleep(0)
+        client.close()
+        with pytest.raises(EngineError, match="broke"):
+            await asyncio.wait_for(waiting, 5)
+
+    visit(test)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohappyeyeballs
 
 from daemon.engine.upstream.connection import Connection
-from daemon.engine.upstream.errors import broke, unreachable
+from daemon.engine.upstream.errors import broke, distrusted, unreachable
 
 _SECOND_ADDRESS_S = 0.25  # a name may have an address that leads nowhere, as IPv6 often does: the next is tried beside it
 _LOOK_S = 1.0
@@ -48,6 +48,7 @@ class Client:
         self._busy: set[Connection] = set()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Connection:
         """Send a request, once; the answer's head is there. Give the connection back when its body is read, or is not wanted.
@@ -57,6 +58,9 @@ class Client:
         """
         head = self._head(method, path, headers, len(body))
         connection = self._unused() or await self._connected()
+        if self._closed:  # meanwhile: nobody would look after it
+            connection.close()
+            raise broke(self._url)
         self._busy.add(connection)
         if self._timer is None:
             self._timer = self._loop.call_later(self._look_s, self._look)
@@ -78,6 +82,7 @@ class Client:
 
     def close(self) -> None:
         """What is under way breaks off."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         for connection in (*self._idle, *self._busy):
@@ -104,6 +109,9 @@ class Client:
                 taken = await aiohappyeyeballs.start_connection(found, happy_eyeballs_delay=_SECOND_ADDRESS_S, loop=self._loop)
                 name = self._host if self._tls is not None else None
                 made = await self._loop.create_connection(lambda: Connection(self._url), sock=taken, ssl=self._tls, server_hostname=name)
+        except ssl.SSLError as error:
+            reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else "it does not speak TLS"
+            raise distrusted(self._url, reason) from error
         except (OSError, UnicodeError) as error:  # what takes too long is one too
             raise unreachable(self._url) from error
         return made[1]

@@ -20,6 +20,12 @@ def unreachable(url: str) -> Unreachable:
     return Unreachable(f"The upstream {url} cannot be reached.", "Check that it runs and that engine.url is right.")
 
 
+def distrusted(url: str, reason: str) -> Unreachable:
+    """There is one, and it is not encrypted as it must be, or its certificate is not trusted."""
+    hint = "Check engine.url. A certificate of your own is trusted if SSL_CERT_FILE names it when the daemon starts."
+    return Unreachable(f"The upstream {url} cannot be reached safely: {reason}.", hint)
+
+
 def too_late(url: str) -> EngineError:
     """It says nothing any more."""
     return EngineError(f"The upstream {url} did not answer in time.", "Send the request again.")
