@@ -11,6 +11,7 @@ from typer.exceptions import TyperException
 from daemon.errors import ReefError
 from daemon.failure import INTERRUPTED, OK, reader_gone, tell, tell_bug
 from reef_cli.locations import home
+from reef_cli.output import printable_lines
 from reef_cli.verbs import VERBS
 
 
@@ -22,11 +23,11 @@ def run(build: Callable[[str], typer.Typer], arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else OK
     except ReefError as error:
-        return tell(error.message, error.hint)
+        return tell(printable_lines(error.message), printable_lines(error.hint))
     except TyperException as error:
         known = any(verb == listed.name for listed in VERBS)
         hint = f"`reef {verb} --help` shows what it takes." if known else "`reef --help` lists the verbs."
-        return tell(error.format_message().replace("Value error, ", ""), hint)
+        return tell(printable_lines(error.format_message().replace("Value error, ", "")), hint)
     except (KeyboardInterrupt, typer.Abort):
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED

@@ -33,6 +33,11 @@ def test_a_mendable_error_is_two_lines_and_code_1(capsys) -> None:
     assert capsys.readouterr().err == "Error: The head moved.\n  reef releases\n"
 
 
+def test_what_an_error_repeats_cannot_steer_the_terminal(capsys) -> None:
+    assert error_handler.run(app_that(Conflict("There is no \x1b[31mrelease\x07:\n  AGENTS.md", "reef \x9bx")), []) == 1
+    assert capsys.readouterr().err == "Error: There is no �[31mrelease�:\n  AGENTS.md\n  reef �x\n"
+
+
 def test_a_bug_is_code_3_and_leaves_a_log_ready_to_paste(capsys, home) -> None:
     assert error_handler.run(app_that(ZeroDivisionError("division by zero")), []) == 3
     said = capsys.readouterr().err

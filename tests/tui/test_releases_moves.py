@@ -100,6 +100,25 @@ async def test_a_refusal_is_a_sentence_and_what_was_there_stays() -> None:
         assert "●   r14" in shown
 
 
+async def test_a_held_candidate_is_dismissed_after_a_question_that_says_it_is_final() -> None:
+    daemon = _daemon()
+    daemon.answers[f"POST {BASE}/releases/r13/dismiss"] = item(13, "+8 demonstrations", 3, state="rejected")
+    async with opened(daemon) as pilot:
+        await _select(pilot, "r13")
+        assert "x Dismiss" in (await until(pilot, "x Dismiss")).splitlines()[-1]
+        await pilot.press("x")
+        await until(pilot, "This cannot be undone.")
+        await pilot.press("n", "x")
+        await until(pilot, "r13 cannot be promoted any more")
+        assert not daemon.bodies("POST", f"{BASE}/releases/r13/dismiss")
+        await pilot.press("y")
+        await until(pilot, "r13 is dismissed.")
+        assert daemon.bodies("POST", f"{BASE}/releases/r13/dismiss") == [{}]
+        await _select(pilot, "r12")
+        await pilot.press("x")
+        await until(pilot, "r12 is not held.")
+
+
 async def test_what_makes_no_sense_is_not_asked_for() -> None:
     daemon = _daemon()
     async with opened(daemon) as pilot:

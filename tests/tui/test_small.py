@@ -10,19 +10,19 @@ from tests.tui.fake_daemon import FakeDaemon, scenario, status
 from tests.tui.looking import opened, screen_text, settled, until
 from tests.tui.release_answers import answers
 
-_ALWAYS = ("m Mark", "c Compare", "u Undo", "i Pin", "w Why", "e Explain", "/ Find", "? Help", "q Quit")
+_ALWAYS = ("m Mark", "c Compare", "w Why", "e Explain", "/ Find", "? Help", "q Quit")
 
 
 async def test_at_80_columns_the_last_line_names_each_key_that_fits_the_release() -> None:
+    held, earlier, serving = ("p Promote", "x Dismiss"), ("r Roll back", "u Undo", "i Pin"), ("u Undo", "i Pin")
     async with opened(FakeDaemon(answers())) as pilot:
-        for release, offered, other in (
-            ("r13", "p Promote", "r Roll back"),
-            ("r12", "r Roll back", "p Promote"),
-            ("r14", "u Undo", "p Promote"),
-        ):
+        for release, offered, other in (("r13", held, "r Roll back"), ("r12", earlier, "p Promote"), ("r14", serving, "r Roll back")):
             pilot.app.query_one(Feed).select(release)
-            line = (await until(pilot, offered)).splitlines()[-1]
-            assert other not in line and [key for key in _ALWAYS if key not in line] == []
+            for _ in range(200):
+                if other not in (line := screen_text(pilot).splitlines()[-1]) and offered[0] in line:
+                    break
+                await pilot.pause(0.01)
+            assert [key for key in (*_ALWAYS, *offered) if key not in line] == [] and other not in line
 
 
 async def test_where_keys_have_no_room_help_and_the_way_out_stay() -> None:

@@ -27,8 +27,12 @@ class Move:
     head: str
     """The head that the effects were told for; empty: the move does not touch it."""
     operation: str
-    """The last part of the route."""
+    """The last parts of the route."""
     body: JSONObject = field(default_factory=dict)
+    done: str = ""
+    """What to say once it is done, where no new head says it."""
+    is_final: bool = False
+    """It cannot be taken back."""
 
 
 class Moves:
@@ -44,7 +48,7 @@ class Moves:
         body = {**move.body, "expected_head": move.head} if move.head else move.body
         if move.operation.startswith("pins/"):
             return await self._daemon.delete(scenario_path(self._scenario, *move.operation.split("/")))
-        return await self._daemon.post(scenario_path(self._scenario, move.operation), body)
+        return await self._daemon.post(scenario_path(self._scenario, *move.operation.split("/")), body)
 
     async def rollback(self, target: Release) -> Move:
         head = self._head()
@@ -87,6 +91,17 @@ class Moves:
         effects = [f"{self._chain.next_id} will serve {target.id}'s content: {await self._difference(head.id, target.id)}."]
         effects += [f"The gate had said: {target.verdict}."] if target.verdict else []
         return Move(f"Promote {target.id}", [*effects, *await self._after(head)], "Promote", head.id, "promote", body)
+
+    async def dismiss(self, target: Release) -> Move:
+        if target.state is not State.HELD:
+            raise Conflict(f"{target.id} is not held.", "Only a held candidate (○) can be dismissed.")
+        effects = [
+            f"{target.id} cannot be promoted any more, and its weights go.",
+            "Its rules and its evaluation stay to be looked at.",
+            "This cannot be undone.",
+        ]
+        operation = f"releases/{target.id}/dismiss"
+        return Move(f"Dismiss {target.id}", effects, "Dismiss", "", operation, done=f"{target.id} is dismissed.", is_final=True)
 
     async def pin(self, target: Release) -> Move:
         if target.pinned:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _NARROW_BELOW = 100
 _RESTS_S = 0.08
 _WITHOUT_RELEASE = frozenset({"find", "all", "close", "help", "quit"})
-_HEAD_MOVES = ("rollback", "undo", "promote")
+_HEAD_MOVES = ("rollback", "undo", "promote", "dismiss")
 
 
 class ReleasesPane(Pane):
@@ -57,6 +57,7 @@ class ReleasesPane(Pane):
         Binding("c", "compare", "Compare", tooltip="With the marked release; without one, with what serves."),
         Binding("r", "rollback", "Roll back", tooltip="Let this release's content serve again, as a new release."),
         Binding("p", "promote", "Promote", tooltip="Let this held release serve."),
+        Binding("x", "dismiss", "Dismiss", tooltip="Let this held release go for good."),
         Binding("u", "undo", "Undo", tooltip="Take back the last change of what serves."),
         Binding("i", "pin", "Pin", tooltip="Keep this release whole, or let it go."),
         Binding("w", "why", "Why", tooltip="Which release and sessions brought a line."),
@@ -115,9 +116,13 @@ class ReleasesPane(Pane):
             return action in _WITHOUT_RELEASE
         if action == "rollback":
             return release.published and not release.serves
-        if action == "promote":
+        if action in ("promote", "dismiss"):
             return release.state is State.HELD
-        return action != "undo" or (head is not None and bool(head.parent))
+        if action == "pin":
+            return release.state is not State.HELD
+        if action == "undo":
+            return head is not None and bool(head.parent) and release.state is not State.HELD
+        return True
 
     # -- what is shown
 
@@ -291,6 +296,10 @@ class ReleasesPane(Pane):
         if (release := self.selected) is not None:
             self._move(lambda moves: moves.promote(self._chain.find(release.id) or release))
 
+    def action_dismiss(self) -> None:
+        if (release := self.selected) is not None:
+            self._move(lambda moves: moves.dismiss(release))
+
     def action_undo(self) -> None:
         self._move(lambda moves: moves.undo())
 
@@ -305,7 +314,7 @@ class ReleasesPane(Pane):
         while True:
             move = await plan(moves)
             move = replace(move, effects=[*news, *move.effects])
-            if not await self.app.push_screen_wait(Confirm(move.title, move.effects, yes=move.yes)):
+            if not await self.app.push_screen_wait(Confirm(move.title, move.effects, yes=move.yes, danger=move.is_final)):
                 return
             try:
                 answer = await self._asked(moves, move)
@@ -328,6 +337,8 @@ class ReleasesPane(Pane):
                 made = output.text(answer.get("release_id"))
                 self.notify(f"{made} serves now.", title=move.title, markup=False)
                 self.query_one(Feed).select(made)
+            elif move.done:
+                self.notify(move.done, markup=False)
             return
 
     async def _asked(self, moves: Moves, move: Move) -> JSONObject | None:
