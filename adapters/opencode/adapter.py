@@ -19,7 +19,7 @@ class OpencodeAdapter(NpmAdapter):
     package = OPENCODE
     versions = OPENCODE.range
     limits = (
-        "A plugin that changes with an update is read when opencode starts the next time; rules, skills, commands and settings at once.",
+        "A plugin that an update changes runs as it was until opencode is started again; all else of an update holds at once.",
         "In a project with a folder .opencode it fetches @opencode-ai/plugin from npm into that folder, as it does without Reef.",
         "It needs a served window of at least 12,288 tokens: its own prompt and tools take about 7,600 of them.",
     )
