@@ -27,6 +27,8 @@ NODE_VERSION = "22.23.3"
 _INSTALL_TIMEOUT_S = 900
 _VERSION_TIMEOUT_S = 20
 _QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
+_PATIENCE = ("--fetch-timeout=60000", "--fetch-retries=1", "--fetch-retry-mintimeout=2000")
+"""By itself npm waits a quarter of an hour for a network that swallows everything."""
 _USERS_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
 _VERSION = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.(\d+)\b")
 
@@ -189,7 +191,7 @@ class Runtime:
 
     def _npm(self, npm: str, prefix: Path, arguments: list[str]) -> None:
         """On the Node that npm came with: Debian's finds its own parts with no other."""
-        command = [npm, "install", "--prefix", str(prefix), "--save-exact", *_QUIET, *arguments]
+        command = [npm, "install", "--prefix", str(prefix), "--save-exact", *_QUIET, *_PATIENCE, *arguments]
         try:
             with self.log.open("a", encoding="utf-8") as log:
                 done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=_INSTALL_TIMEOUT_S, check=False)
