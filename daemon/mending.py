@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from daemon.backup.archive import Member, Tell, verify
-from daemon.errors import NotFound, ReefError, StorageError
+from daemon.errors import DataError, NotFound, ReefError, StorageError
 from daemon.experience.check import published_releases
 from daemon.experience.reader import Reader
 from daemon.paths import Home
@@ -44,6 +44,8 @@ def copies_from(home: Home, path: Path, tell: Tell) -> Iterator[Copies]:
         with contextlib.closing(Clone(path)) as clone:
             yield clone
         return
+    if not path.is_file():  # a pipe would be waited for without end
+        raise DataError(f"{path} is neither a backup nor a clone.", "Name a backup, or a clone of versions.git.")
     stage = home.root / f".repair.{secrets.token_hex(6)}.tmp"
     try:
         stage.mkdir(mode=0o700, parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from daemon.checks import run_fsck
 from daemon.errors import DataError
 from daemon.paths import Home
+from daemon.versions.repository import Repository
 from tests.evolution.parts import parts
 
 
@@ -46,3 +48,12 @@ async def test_releases_that_are_gone_altogether_are_an_error(tmp_path: Path, ca
     home.versions.mkdir()
     with pytest.raises(DataError, match="no git repository"):
         run_fsck(home, json_output=False)
+
+
+@pytest.mark.timeout(20)
+def test_a_source_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    Repository(home.versions).close()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="neither a backup nor a clone"):
+        run_fsck(home, json_output=False, repair=True, source=tmp_path / "pipe")
