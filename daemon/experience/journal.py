@@ -116,7 +116,7 @@ def pieces(path: Path) -> Iterator[tuple[int, bytes] | Damaged]:
     at, last = len(_MAGIC), 0
     if data[:at] != _MAGIC:
         at = 0
-        if data[: len(_FAMILY)] == _FAMILY and _next_frame(data, len(_MAGIC), last) is None:
+        if len(data) >= len(_MAGIC) and data[: len(_FAMILY)] == _FAMILY and _next_frame(data, len(_MAGIC), last) is None:
             hint = f"Update Reef. What {path.name} holds is in no table yet: keep it."
             raise DataError(f"{path} was written by a newer Reef.", hint)
     while at < len(data):

@@ -121,9 +121,10 @@ def test_a_journal_that_is_cut_off_anywhere_gives_a_whole_beginning(
     assert list(entries(path)) == written and stat.S_IMODE(path.stat().st_mode) == 0o600
     content = path.read_bytes()
     place = data.draw(st.integers(0, len(content)))
-    path.write_bytes(content[:place])
-    left = list(pieces(path))
-    assert left == written[: len(left)]
+    for end in (place, *range(min(9, len(content)))):  # within the mark that it begins with, too
+        path.write_bytes(content[:end])
+        left = list(pieces(path))
+        assert left == written[: len(left)]
 
 
 class _Disk:
