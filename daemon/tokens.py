@@ -40,6 +40,9 @@ class Caller:
             raise Forbidden(f"{what} needs the owner's token, this is a {self.role} token.", hint)
 
 
+_CLIENT, _OWNER = Caller(Role.CLIENT), Caller(Role.OWNER)
+
+
 class Tokens:
     """The tokens that this daemon accepts."""
 
@@ -65,9 +68,9 @@ class Tokens:
         value = presented.encode("utf-8", "surrogateescape")
         found: Caller | None = None
         if compare_digest(value, self._client):
-            found = Caller(Role.CLIENT)
+            found = _CLIENT
         if compare_digest(value, self._owner):
-            found = Caller(Role.OWNER)
+            found = _OWNER
         for token, caller in self._runs.values():
             if compare_digest(value, token):
                 found = caller

@@ -219,6 +219,10 @@ class Engine(ABC):
         so errors of admission are raised from the first step.
         """
 
+    async def whole(self, request: GenerateRequest) -> list[Event]:
+        """All that `generate` yields, at once: for a reply that nobody wants piece by piece."""
+        return [event async for event in self.generate(request)]
+
     @abstractmethod
     async def load_lora(self, lora: LoRA) -> None:
         """Make `lora` ready; it is verified against the base model. Raises `DataError` for one that does not fit."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from daemon.engine.base import Delta, Engine, Finished, GenerateRequest, Passed, Progress
+from daemon.engine.base import Delta, Engine, Event, Finished, GenerateRequest, Passed, Progress
 from daemon.errors import EngineError, ReefError
 from daemon.failpoints import failpoint
 from daemon.gateway.reply import ReplyBuilder
@@ -175,24 +175,33 @@ class Exchange:
             self._tell(Failed(EngineError("The engine failed.", "The daemon's log has the details: reef logs.")))
 
     async def _generate(self) -> Finished:
-        # Closed whatever happens: that frees its place in the engine at once.
-        patient = bool(self._engine.wires)  # another server waits by itself, and its replies can be long
-        async with contextlib.aclosing(self._engine.generate(self._request)) as events:
-            async for event in events:
-                self._admitted = True
-                if isinstance(event, Delta):
-                    self._tell(Piece(self._take(event), event.logprobs))
+        if self.alone:
+            for event in await self._engine.whole(self._request):
+                if (finished := self._see(event)) is not None:
+                    return finished
+        else:
+            # Closed whatever happens: that frees its place in the engine at once.
+            patient = bool(self._engine.wires)  # another server waits by itself, and its replies can be long
+            async with contextlib.aclosing(self._engine.generate(self._request)) as events:
+                async for event in events:
+                    if (finished := self._see(event)) is not None:
+                        return finished
                     if patient and self._steps.full:
                         await self._steps.room()
-                elif isinstance(event, Passed):
-                    self._pass(event)
-                    if self._steps.full:
-                        await self._steps.room()
-                elif isinstance(event, Progress):
-                    self._tell(Reading(event.total_tokens))
-                else:
-                    return event
         raise EngineError("The engine ended the reply without saying so.", "Send the request again.")
+
+    def _see(self, event: Event) -> Finished | None:
+        """Take in what the engine says, and tell it; its last word is for the caller."""
+        self._admitted = True
+        if isinstance(event, Passed):
+            self._pass(event)
+        elif isinstance(event, Delta):
+            self._tell(Piece(self._take(event), event.logprobs))
+        elif isinstance(event, Progress):
+            self._tell(Reading(event.total_tokens))
+        else:
+            return event
+        return None
 
     def _take(self, delta: Delta) -> JSONObject:
         if not self._first_token_ms:

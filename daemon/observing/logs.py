@@ -75,7 +75,7 @@ class LogFile(logging.Handler):
         self._lines.append(line.encode("utf-8", "replace") + b"\n")
         if record.levelno >= logging.WARNING:
             self.flush()
-        else:
+        elif not self._waiting.is_set():  # else the thread will take this line too: it resets it before it looks
             self._waiting.set()
 
     def flush(self) -> None:

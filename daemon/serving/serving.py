@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from daemon.engine.base import Engine, LoRA
+from daemon.engine.base import Engine, LoRA, ModelInfo
 from daemon.errors import Conflict, NotFound, ReefError
 from daemon.serving.activity import Activity
 from daemon.serving.releases import base_facts
@@ -73,6 +73,7 @@ class Serving:
         self._candidates: dict[tuple[str, str], Snapshot] = {}  # (run, name) → what a run wants evaluated
         self._loaded: dict[str, LoRA] = {}
         self._loading = asyncio.Lock()
+        self._checked: tuple[Snapshot | None, ModelInfo | None] = (None, None)
 
     @property
     def heads(self) -> dict[str, Snapshot]:
@@ -215,7 +216,7 @@ class Serving:
         lease = Lease(snapshot, self._engine, self, live=live)
         self._leases[lease] = pin
         try:
-            check_base(snapshot, lease.engine)
+            self._check_base(snapshot, lease.engine)
             if snapshot.lora is not None:
                 await self._ensure_loaded(snapshot, lease.engine)
         except BaseException:
@@ -235,6 +236,13 @@ class Serving:
         pin.used_at = now
         pin.in_flight += 1
         return pin
+
+    def _check_base(self, snapshot: Snapshot, engine: Engine) -> None:
+        """As `check_base`; what was checked last, as most requests' is, is not looked at again."""
+        model = engine.model
+        if self._checked[0] is not snapshot or self._checked[1] is not model:
+            check_base(snapshot, engine)
+            self._checked = (snapshot, model)
 
     async def _ensure_loaded(self, snapshot: Snapshot, engine: Engine) -> None:
         lora, loaded = snapshot.lora, self._loaded  # another base model brings another dictionary

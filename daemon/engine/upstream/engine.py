@@ -41,6 +41,7 @@ from daemon.engine.upstream.json_reading import json_or_none
 from daemon.engine.upstream.messages.request import counting_body_of
 from daemon.engine.upstream.messages.wire import COUNT_PATH, MessagesWire
 from daemon.engine.upstream.replies import passed, passed_whole, translated
+from daemon.engine.upstream.wire import UpstreamWire
 from daemon.engine.upstream.wires import WIRES, wire_for
 from daemon.errors import BadRequest, Busy, EngineError, NotFound, ReefError, Unsupported
 from daemon.records import JSONObject, Message
@@ -123,27 +124,45 @@ class UpstreamEngine(Engine):
             client.close()
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
+        forward = request.forward
+        if forward is not None and not forward.stream:
+            for event in await self.whole(request):
+                yield event
+            return
+        wire = WIRES[forward.wire] if forward is not None else wire_for(request, self._config.wires)
+        answer = await self._sent(wire, request)
+        try:
+            reader = wire.reader()
+            parts = translated(answer, reader) if forward is None else passed(answer, reader)
+            async with contextlib.aclosing(parts):
+                async for event in parts:
+                    yield event
+            yield reader.finished()
+        finally:
+            self._give_back(answer)
+
+    async def whole(self, request: GenerateRequest) -> list[Event]:
+        forward = request.forward
+        if forward is None or forward.stream:
+            return await super().whole(request)
+        wire = WIRES[forward.wire]
+        answer = await self._sent(wire, request)
+        try:
+            reader = wire.reader()
+            return [await passed_whole(answer, reader), reader.finished()]
+        finally:
+            self._give_back(answer)
+
+    async def _sent(self, wire: UpstreamWire, request: GenerateRequest) -> Connection:
+        """Raises as `_post` does, and for what cannot be asked of another server."""
         if request.max_tokens is not None and request.max_tokens < 1:
             raise BadRequest("max_tokens must be at least 1.", param="max_tokens")
         if request.lora is not None:
             raise _unsupported("load a LoRA")
         forward = request.forward
-        wire = WIRES[forward.wire] if forward is not None else wire_for(request, self._config.wires)
-        headers = {**wire.headers(self._key), **(forward.headers if forward is not None else {})}
-        body = forward.body if forward is not None else _json(wire.body(request, self._config.model))
-        answer = await self._post(wire.path, body, headers)
-        try:
-            reader = wire.reader()
-            if forward is not None and not forward.stream:
-                yield await passed_whole(answer, reader)
-            else:
-                parts = translated(answer, reader) if forward is None else passed(answer, reader)
-                async with contextlib.aclosing(parts):
-                    async for event in parts:
-                        yield event
-            yield reader.finished()
-        finally:
-            self._give_back(answer)
+        if forward is None:
+            return await self._post(wire.path, _json(wire.body(request, self._config.model)), wire.headers(self._key))
+        return await self._post(wire.path, forward.body, {**wire.headers(self._key), **forward.headers})
 
     async def embed(self, texts: tuple[str, ...]) -> Embedded:
         body = {"model": self._config.model, "input": list(texts), "encoding_format": "float"}

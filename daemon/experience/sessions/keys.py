@@ -141,9 +141,9 @@ def history_of(messages: Sequence[Message], keys: Sequence[int]) -> History:
     return keys.past if isinstance(keys, Marks) and keys.of is messages else history(messages)
 
 
-def reply_mark(prompt_marks: Sequence[int], reply: Message) -> int:
-    """The mark of a conversation that ends in our reply."""
-    return hash((prompt_marks[-1] if prompt_marks else 0, message_mark({**reply, "role": "assistant"})))
+def reply_mark(prompt_marks: Sequence[int], reply: int) -> int:
+    """The mark of a conversation that ends in our reply, whose own mark is `reply`."""
+    return hash((prompt_marks[-1] if prompt_marks else 0, reply))
 
 
 def message_mark(message: Message) -> int:

@@ -109,14 +109,15 @@ class SessionIndex:
     def add(self, inference: Inference) -> None:
         """Remember a record."""
         keys = inference.lineage.keys or conversation_marks(inference.messages)
-        key = reply_mark(keys, inference.reply)
+        said = message_mark({**inference.reply, "role": "assistant"})
+        key = reply_mark(keys, said)
         scenario, session, turn = inference.scenario, inference.session, inference.kind is TurnKind.TURN
         facts = facts_of(inference.messages, inference.request) if turn else None
         with self._lock:
             if inference.status is not Status.ERROR and turn:
                 self._put_reply(scenario, session, key, inference.id)
                 if len(text_of(inference.reply.get("content"))) >= _TELLING_CHARACTERS:
-                    self._put_said(scenario, session, inference)
+                    self._put_said(scenario, session, said, inference)
             for call in issued_call_ids(inference.reply):
                 mine = (session, inference.id)
                 other = self._calls.get((scenario, call), mine)
@@ -272,8 +273,8 @@ class SessionIndex:
                     return place, said
         return None
 
-    def _put_said(self, scenario: str, session: str, inference: Inference) -> None:
-        key = (scenario, message_mark({**inference.reply, "role": "assistant"}))
+    def _put_said(self, scenario: str, session: str, mark: int, inference: Inference) -> None:
+        key = (scenario, mark)
         other = self._said.get(key)
         owner = session if other is None or other.session == session else ""
         self._said.put(key, _Said(owner, inference.id, len(inference.messages)))
