@@ -22,6 +22,8 @@ Session: TypeAlias = Annotated[
     str, typer.Option("--session", metavar="ID", help="Instead of one reply all of a session that have no score of their own.")
 ]
 
+_LOOKED_AT = 20  # sessions, the newest first
+
 
 def send(score: float, words: list[str], last: bool, session: str, scenario: str, correction: str | None, as_json: bool) -> None:
     """Report on one reply, or on a session.
@@ -76,8 +78,10 @@ def _where_replies_are(client: Client) -> str:
 
 def _latest(client: Client, scenario: str, *, ask: bool) -> str:
     """The scenario's latest reply; a person is shown what it says, and asked, where one looks on."""
-    sessions = output.rows(client.get(scenario_path(scenario, "sessions"), {"limit": 1}), "sessions")
-    receipt = sessions[0].get("last_receipt") if sessions else None
+    sessions = output.rows(client.get(scenario_path(scenario, "sessions"), {"limit": _LOOKED_AT}), "sessions")
+    with_turns = (session for session in sessions if session.get("turns") != 0)
+    session = next(with_turns, sessions[0] if sessions else {})  # one with a title or a completion alone only where there is no other
+    receipt = session.get("last_receipt")
     if not isinstance(receipt, str) or not receipt:
         raise NotFound(f"The scenario '{scenario}' has no reply yet.", _where_replies_are(client))
     if ask:

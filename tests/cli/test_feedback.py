@@ -23,6 +23,15 @@ def test_without_a_receipt_the_latest_reply_is_meant_and_shown(reef, daemon: Sta
     assert daemon.asked[-1][2] == {"score": -1.0, "references": ["rec_9"], "feedback": {"note": "too long"}}
 
 
+def test_a_session_of_titles_alone_is_passed_over(reef, daemon: StandIn) -> None:
+    latest(daemon)
+    title = {"id": "ses_2", "turns": 0, "last_receipt": "rec_10"}
+    daemon.answer("GET /reef/scenarios/default/sessions", {"sessions": [title, {"id": "ses_1", "turns": 1, "last_receipt": "rec_9"}]})
+    assert "Noted for rec_9: bad." in reef("bad").out
+    daemon.answer("GET /reef/scenarios/default/sessions", {"sessions": [title]})
+    assert "Noted for rec_10: bad." in reef("bad", "--last").out
+
+
 def test_a_person_who_says_no_has_sent_nothing(reef, daemon: StandIn, monkeypatch) -> None:
     latest(daemon)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)

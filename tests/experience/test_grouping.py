@@ -99,6 +99,9 @@ def test_title_commit_and_summary_calls_are_no_turns(store: Store, reader: Reade
     turn = _replay(store, "opencode-02", assistant("hello"))
     assert (title.kind, turn.kind, turn.session) == (TurnKind.ASIDE, TurnKind.TURN, title.session)
     assert reader.session(title.session).summary.turns == 1
+    answered = reader.session(title.session).summary.last_receipt
+    assert _replay(store, "opencode-01", assistant("Listing files, again")).kind is TurnKind.ASIDE
+    assert reader.session(title.session).summary.last_receipt == answered, "whoever judges the last answer means no title"
     assert reader.session(title.session).summary.title.startswith("List the files") or reader.session(title.session).summary.title
     edit, commit = _replay(store, "aider-01", assistant("Here it is.")), _replay(store, "aider-02", assistant("feat: hello"))
     assert (edit.kind, commit.kind, commit.session) == (TurnKind.TURN, TurnKind.ASIDE, edit.session)
@@ -293,6 +296,60 @@ def test_two_turns_of_every_client_are_one_session_on_every_wire(name: str, name
     assert found[1].session == found[0].session and found[0].is_new
     assert (found[1].kind, found[1].lineage.step, found[1].lineage.follows) == (TurnKind.TURN, Step.CONTINUE, record.id)
     assert all(message["role"] == "tool" for message in calls[1].messages[found[1].lineage.added :])
+
+
+def _tui(name: str, first: str = "", **headers: str) -> tuple[str | None, list[Message], JSONObject]:
+    """What codex's terminal sent, and the session that it names; `first`: with these words in the place of the user's."""
+    captured = json.loads(
+        (CAPTURES / f"{name}.json").read_text().replace("Which colour is in notes.txt?", first or "Which colour is in notes.txt?")
+    )
+    call = responses.parse(captured["body"])
+    return identify({**dict(captured["headers"]), **headers}, call.request), list(call.messages), call.request
+
+
+def test_codex_asks_for_a_title_in_a_thread_of_its_own_which_is_an_aside_of_the_session_that_it_quotes(
+    store: Store, reader: Reader
+) -> None:
+    """While the first question still waits for its answer."""
+    explicit, asked, request = _tui("codex-tui-01")
+    session, title = store.resolve_session("default", explicit, asked, request), _tui("codex-tui-02")
+    assert (session.session, session.kind, title[0]) == (explicit, TurnKind.TURN, None)
+    assert (match := _send(store, title[1], '{"title": "Find the colour"}', title[0], title[2])).session == explicit
+    assert match.kind is TurnKind.ASIDE
+    _send(store, asked, "Teal.", explicit, request)
+    [summary] = reader.sessions()
+    assert (summary.id, summary.turns, summary.asides, summary.title) == (explicit, 1, 1, "Which colour is in notes.txt?")
+    assert store.resolve_session("default", title[0], title[1], title[2]).session == explicit, "asked again"
+
+
+@pytest.mark.parametrize("words", ["ok", "Zähle die Dateien.\n\n" + "Alle! " * 400], ids=["short", "long"])
+def test_a_title_is_found_by_the_whole_question_and_the_newest_session_counts(store: Store, words: str) -> None:
+    written = json.dumps(words)[1:-1]
+    _, asked, request = _tui("codex-tui-01", written)
+    for session in ("older", "newer"):
+        store.resolve_session("default", session, asked, request)
+    store.resolve_session("default", "another", [user(f"{words} please")], request)
+    store.resolve_session("elsewhere", "elsewhere", asked, request)
+    title = _tui("codex-tui-02", written)
+    assert store.resolve_session("default", *title).session == "newer"
+
+
+def test_a_title_of_words_that_nobody_said_is_no_turn_and_joins_nothing(store: Store) -> None:
+    store.resolve_session("default", "other", [user("Something else.")], {})
+    match = store.resolve_session("default", *_tui("codex-tui-02"))
+    assert match.is_new and match.session != "other" and match.kind is TurnKind.ASIDE
+
+
+def test_a_title_stays_in_the_session_that_a_person_names(store: Store) -> None:
+    explicit, messages, request = _tui("codex-tui-02", **{"x-reef-tag-session": "mine"})
+    match = store.resolve_session("default", explicit, messages, request)
+    assert (match.session, match.kind) == ("mine", TurnKind.ASIDE)
+
+
+@pytest.mark.parametrize("told", ['{"thread_source": "user", "cwd": "/thread_title"}', "thread_title", '["thread_title"]', 7, None])
+def test_what_only_looks_like_codexs_title_names_its_session_as_ever(told: object) -> None:
+    assert identify({"session-id": "mine"}, cast(JSONObject, {"client_metadata": {"x-codex-turn-metadata": told}})) == "mine"
+    assert identify({"session-id": "mine"}, {"client_metadata": "thread_title"}) == "mine"
 
 
 def _body(name: str) -> JSONObject:

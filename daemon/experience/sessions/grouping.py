@@ -14,9 +14,9 @@ from daemon.frozen import dataclass
 from daemon.records import JSON, JSONObject, Lineage, Message, TurnKind
 from daemon.redaction.redactor import Redactor
 
+_OF_REEF = ("x-reef-tag-session", "x-reef-session")
 _HEADERS = (
-    "x-reef-tag-session",
-    "x-reef-session",
+    *_OF_REEF,
     "x-claude-code-session-id",
     "x-session-id",
     "session-id",
@@ -52,6 +52,8 @@ _COMPACTED = (
     "another language model started to solve this problem and produced a summary",
     "what did we do so far?",
 )
+_TITLE_THREAD = "thread_title"
+_BEFORE_WHAT_A_TITLE_IS_FOR = "User prompt:\n"
 _SYSTEM_CHARACTERS = 20_000  # of a system text, in which an aside's is looked for
 _SYSTEM_TEXTS = 32  # an agent sends the same one with every request
 _BEGINNING_MESSAGES = 4  # among which a summary is looked for, and how much of each
@@ -76,16 +78,37 @@ class SessionFacts:
 
 def identify(headers: Mapping[str, str], body: JSONObject) -> str | None:
     """The session id that the client itself sends, or None. Header names in `headers` are lower case."""
+    names = _OF_REEF if is_title_thread(body) else _HEADERS
     if not _ANY_HEADER.isdisjoint(headers):
-        for name in _HEADERS:
+        for name in names:
             if value := headers.get(name, "").strip():
                 return session_id(value)
+    if names is _OF_REEF:
+        return None
     if value := _text(body.get("prompt_cache_key")):
         return session_id(value)
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and (user := _text(metadata.get("user_id"))):
         return _session_of_user(user)
     return None
+
+
+def is_title_thread(request: JSONObject) -> bool:
+    """Whether codex asks for a title: it does so in a thread of its own, whose id is nobody's session."""
+    metadata = request.get("client_metadata")
+    told = metadata.get("x-codex-turn-metadata") if isinstance(metadata, dict) else None
+    if not isinstance(told, str) or _TITLE_THREAD not in told:
+        return False
+    try:
+        parsed = json_text.parse(told)
+    except ValueError:
+        return False
+    return isinstance(parsed, dict) and parsed.get("thread_source") == _TITLE_THREAD
+
+
+def titled(messages: Sequence[Message]) -> str:
+    """The user's words for which codex asks for a title; empty: none are quoted."""
+    return text_of(messages[-1].get("content")).partition(_BEFORE_WHAT_A_TITLE_IS_FOR)[2] if messages else ""
 
 
 def issued_call_ids(reply: Message) -> list[str]:
@@ -115,6 +138,8 @@ def turn_kind(messages: Sequence[Message], request: JSONObject, known: SessionFa
     An aside has no tools and a system text of its own, or asks at its end for a summary of the whole. In doubt it is a
     turn: a plain program whose system text asks for commit messages has no session with other turns, so what it sends counts.
     """
+    if is_title_thread(request):
+        return TurnKind.ASIDE
     if (explicit or known is not None) and asks_for_summary(messages):
         return TurnKind.ASIDE
     if not may_be_aside(messages, request):

@@ -13,7 +13,10 @@ from daemon.experience.search.text import Query
 
 _SUMMARY = """
 SELECT s.id, s.key, c.name, s.title, s.created_at, s.updated_at, s.turns, s.asides, s.reports, s.releases, s.last_sequence,
-  (SELECT id FROM records WHERE sequence = s.last_sequence)
+  (SELECT id FROM records WHERE sequence = coalesce(
+    CASE WHEN s.turns > 0 THEN
+      (SELECT i.sequence FROM inferences i WHERE i.session = s.id AND i.kind = 'turn' ORDER BY i.sequence DESC LIMIT 1)
+    END, s.last_sequence))
 FROM sessions s JOIN scenarios c ON c.id = s.scenario
 """
 _SHORTEST_PREFIX = 3
@@ -30,7 +33,7 @@ class SessionSummary:
     asides: int  # requests for a title, a summary, a commit message
     reports: int
     releases: tuple[str, ...]  # that answered, oldest first
-    last_receipt: str
+    last_receipt: str  # of its newest turn; where it has asides alone, of the newest one
     last_sequence: int
     snippet: str = ""  # of a search: what was found
     found: int = 0  # of a search: the sequence of the newest turn or report that was found

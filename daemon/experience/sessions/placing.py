@@ -9,7 +9,16 @@ from pathlib import Path
 
 from daemon.experience.database import open_reader, storage_errors
 from daemon.experience.loading import Loader
-from daemon.experience.sessions.grouping import SessionFacts, SessionMatch, facts_of, may_be_aside, names_an_aside, turn_kind
+from daemon.experience.sessions.grouping import (
+    SessionFacts,
+    SessionMatch,
+    facts_of,
+    is_title_thread,
+    may_be_aside,
+    names_an_aside,
+    titled,
+    turn_kind,
+)
 from daemon.experience.sessions.keys import conversation_keys, conversation_marks
 from daemon.experience.sessions.memory import Known, SessionIndex
 from daemon.experience.sessions.recent_texts import RecentTexts
@@ -118,7 +127,9 @@ class Placer:
         keys = conversation_marks(messages)
         session = explicit or self._index.find(scenario, messages, keys) or self._find_stored(scenario, messages)
         session = session or self._index.first(scenario, keys, now)
-        if session is None and may_be_aside(messages, request) and names_an_aside(messages):
+        if session is None and is_title_thread(request):
+            session = self._texts.begun_with(scenario, titled(messages), now)
+        elif session is None and may_be_aside(messages, request) and names_an_aside(messages):
             session = self._quoted(scenario, messages, request, now)
         if session is None:
             kind = turn_kind(messages, request, None, explicit=False)
@@ -126,6 +137,8 @@ class Placer:
         is_new = not self._remember(scenario, session)
         facts = None if is_new else self._facts(scenario, session, messages, request)
         kind = turn_kind(messages, request, facts, explicit=explicit is not None)
+        if is_new and kind is TurnKind.TURN:
+            self._texts.begin(scenario, session, messages, now)
         return SessionMatch(session, is_new, kind, self._index.lineage(scenario, session, messages, keys, kind))
 
     def lineage(self, inference: Inference) -> Lineage:

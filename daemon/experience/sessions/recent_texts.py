@@ -1,6 +1,7 @@
 """What was said lately, to find the session of requests for a title, a summary or a commit message that name none.
 
-Such a request quotes the conversation that it is about. Only the beginnings of the last few hundred turns are held.
+Such a request quotes the conversation that it is about. Only the beginnings of the last few hundred turns are held, and of the questions
+with which the last sessions began: codex asks for a title while the first question still waits for its answer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from daemon.records import Message
 CAPACITY = 256
 QUESTION_S = 600.0
 """A question alone is quoted by a request that comes soon; the same one is asked again on other days."""
+BEGUN = 64
+_BEGUN_MESSAGES = 4  # an agent puts rules before the user's words, and what they name behind them
 _CHARACTERS = 80
 _SHORTEST_QUESTION = 8
 _SHORTEST_REPLY = 16
@@ -33,12 +36,21 @@ class _Turn:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    scenario: str
+    session: str
+    asked: tuple[str, ...]  # the user messages, their beginnings
+    at: float
+
+
 class RecentTexts:
     """Thread-safe."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._lock = threading.Lock()
         self._turns: deque[_Turn] = deque(maxlen=capacity)
+        self._begun: deque[_Begun] = deque(maxlen=BEGUN)
 
     def note(self, scenario: str, session: str, messages: Sequence[Message], reply: Message, at: float) -> None:
         """One more turn, which began at `at`, seconds since the epoch. Nothing is looked into yet: a turn seldom has an aside."""
@@ -48,6 +60,22 @@ class RecentTexts:
         )
         with self._lock:
             self._turns.append(turn)
+
+    def begin(self, scenario: str, session: str, messages: Sequence[Message], at: float) -> None:
+        """A session's first request came in, and is not answered yet."""
+        asked = [message for message in messages if message.get("role") == "user"][-_BEGUN_MESSAGES:]
+        begun = _Begun(scenario, session, tuple(_start(text_of(message.get("content"))) for message in asked), at)
+        with self._lock:
+            self._begun.append(begun)
+
+    def begun_with(self, scenario: str, words: str, now: float) -> str | None:
+        """The newest session that began with these words a moment ago."""
+        asked = _start(words)
+        with self._lock:
+            begun = list(self._begun)
+        found = (one for one in reversed(begun) if one.scenario == scenario and 0 <= now - one.at <= QUESTION_S and asked in one.asked)
+        one = next(found, None) if asked else None
+        return one.session if one is not None else None
 
     def owner(self, scenario: str, messages: Sequence[Message], now: float) -> str | None:
         """The session that a request quotes: by a reply, else by a question; the newest first."""

@@ -152,6 +152,10 @@ def test_a_day_in_the_terminal(codex: RealAgent, tmp_path: Path) -> None:
         answered = [one for one in codex.records() if one["reply"].get("content") == "Answer 1."][-1]
         assert (judged["references"], judged["score"], judged["feedback"]) == ([answered["receipt"]], -1, "it guessed the colour")
         assert len(asks(codex)) == 1, "the model is not asked for it"
+        [talk] = [
+            one for one in codex.daemon.get("/reef/scenarios/codex/sessions")["sessions"] if one["last_receipt"] == answered["receipt"]
+        ]
+        assert (talk["turns"], talk["asides"]) == (1, 1), "the title that codex asks for is an aside of it"
 
         assert codex.publish(SECOND) == "r3"
         begin_anew(screen)
