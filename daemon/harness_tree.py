@@ -71,6 +71,12 @@ def check_tree(tree: HarnessTree) -> None:
                 raise DataError(f"{parent} is both a file and the folder of {path}.", "Rename one of them.")
 
 
+def entry_parts(entry: str) -> tuple[str, str]:
+    """The file that a mutation's entry names, and the section of the rules; empty: the whole file."""
+    section = entry.removeprefix(f"{RULES_PATH}#")
+    return (RULES_PATH, section) if section not in ("", entry) else (entry, "")
+
+
 def check_path(path: str) -> None:
     """Raises DataError unless `path` is a plain relative POSIX path inside the tree."""
     parts = path.split("/")
@@ -83,6 +89,8 @@ def check_path(path: str) -> None:
         reason = "has an empty, `.` or `..` part"
     elif any(part.casefold() in (".git", ".gitattributes", ".gitmodules", ".lfsconfig") for part in parts):
         reason = "is a name that git itself reads"
+    elif "#" in path and path.partition("#")[0].endswith(".md"):
+        reason = f"reads as a section, and only {RULES_PATH} has sections"
     elif not (path.isascii() and path.isprintable()) and any(
         unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in path
     ):

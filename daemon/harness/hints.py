@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 from pydantic import ValidationError
 
 from daemon.errors import DataError
@@ -13,7 +16,7 @@ def read_hints(tree: HarnessTree) -> ServingHints:
     """Empty hints for a tree without `serving.json`.
 
     Raises:
-        DataError: names the field that is wrong.
+        DataError: names the line and the field that is wrong.
     """
     text = tree.files.get(SERVING_HINTS_PATH)
     if text is None:
@@ -24,7 +27,7 @@ def read_hints(tree: HarnessTree) -> ServingHints:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
         hint = "Its fields: system_prefix, demonstrations, sampling."
-        raise DataError(f"{SERVING_HINTS_PATH}: {field}: {first['msg']}.", hint) from error
+        raise DataError(f"{SERVING_HINTS_PATH}:{_line(text, first['loc'])}: {field}: {first['msg']}.", hint) from error
 
 
 def with_hints(tree: HarnessTree, hints: ServingHints) -> HarnessTree:
@@ -38,3 +41,17 @@ def with_hints(tree: HarnessTree, hints: ServingHints) -> HarnessTree:
 def hints_text(hints: ServingHints) -> str:
     """The text of `serving.json`: one line a value, so that a diff reads well."""
     return hints.model_dump_json(indent=1) + "\n"
+
+
+def _line(text: str, field: Sequence[str | int]) -> int:
+    """The line where JSON breaks off; else that of the innermost field that is there."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.lineno
+    except ValueError:
+        return 1
+    place = 0
+    for part in field:
+        place = max(place, text.find(f'"{part}"', place))
+    return text.count("\n", 0, place) + 1

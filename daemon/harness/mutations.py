@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from daemon.errors import Conflict, DataError
 from daemon.harness.rules import parse_rules, put_section
 from daemon.harness.validate import check_harness
-from daemon.harness_tree import RULES_PATH, HarnessTree, check_path
+from daemon.harness_tree import RULES_PATH, HarnessTree, check_path, entry_parts
 
 
 class MutationKind(StrEnum):
@@ -45,12 +45,12 @@ class Mutation(BaseModel):
 
     @property
     def path(self) -> str:
-        return self.entry.partition("#")[0]
+        return entry_parts(self.entry)[0]
 
     @property
     def section(self) -> str:
         """Id of the rules section; empty for a whole file."""
-        return self.entry.partition("#")[2]
+        return entry_parts(self.entry)[1]
 
 
 def apply(tree: HarnessTree, mutations: Sequence[Mutation]) -> HarnessTree:
@@ -88,8 +88,6 @@ def inverse(before: HarnessTree, after: HarnessTree, *, reason: str = "", author
 
 
 def _apply_section(files: dict[str, str], mutation: Mutation) -> None:
-    if mutation.path != RULES_PATH:
-        raise DataError(f"{mutation.entry}: only {RULES_PATH} has sections.", "Name the whole file.")
     rules = parse_rules(files.get(RULES_PATH, ""))
     _require(mutation, rules.find(mutation.section) is not None)
     changed = put_section(rules, mutation.section, mutation.text)

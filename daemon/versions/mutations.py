@@ -13,7 +13,7 @@ from dulwich.objects import Blob
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from daemon.errors import DataError
-from daemon.harness_tree import HarnessTree
+from daemon.harness_tree import HarnessTree, entry_parts
 from daemon.records import JSON
 from daemon.versions.manifest import plain_json
 
@@ -45,11 +45,11 @@ class MutationFacts(_Frozen):
 
     @property
     def path(self) -> str:
-        return self.entry.partition("#")[0]
+        return entry_parts(self.entry)[0]
 
     @property
     def section(self) -> str:
-        return self.entry.partition("#")[2]
+        return entry_parts(self.entry)[1]
 
 
 class Inverse(_Frozen):

@@ -54,6 +54,50 @@ def test_an_edit_is_taken_back_exactly() -> None:
     assert apply(changed, inverse(tree, changed)) == tree
 
 
+_ENTRIES = (
+    "AGENTS.md#testing",
+    "AGENTS.md#git",
+    "AGENTS.md",
+    "extensions/c#.ts",
+    "extensions/a",
+    "extensions/a/b",
+    "commands/x.md",
+    "settings.json",
+)
+_TEXTS = ("", "{}", "- a line", "no end\n\n\n", "## Git\n\n- small\r\n", "# Top\n\n## Testing\n\n- run them")
+_MUTATIONS = st.lists(
+    st.builds(
+        lambda kind, entry, text: Mutation(kind=kind, entry=entry, text=None if kind is MutationKind.REMOVE else text),
+        st.sampled_from(MutationKind),
+        st.sampled_from(_ENTRIES),
+        st.sampled_from(_TEXTS),
+    ),
+    max_size=5,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(_MUTATIONS, max_size=4))
+def test_whatever_was_done_is_undone_exactly(steps: list[list[Mutation]]) -> None:
+    tree = HarnessTree({"AGENTS.md": RULES})
+    for mutations in steps:
+        before = dict(tree.files)
+        try:
+            changed = apply(tree, mutations)
+        except (Conflict, DataError):
+            assert tree.files == before, "all or none"
+            continue
+        assert tree.files == before and apply(changed, inverse(tree, changed)) == tree
+        tree = changed
+
+
+def test_a_file_whose_name_holds_the_sign_of_a_section_is_a_file() -> None:
+    tree = HarnessTree({"extensions/c#.ts": "one", "skills/lint/SKILL.md": SKILL, "skills/lint/#SKILL.md#": "an editor's"})
+    changed = apply(tree, [update("extensions/c#.ts", "two"), remove("skills/lint/#SKILL.md#")])
+    assert changed.files == {"extensions/c#.ts": "two", "skills/lint/SKILL.md": SKILL}
+    assert apply(changed, inverse(tree, changed)) == tree
+
+
 _LINES = st.lists(st.sampled_from(["## A", "## B c", "text", "", "```", "- x", "~~~", "# top", "## D <!-- id: z -->"]), max_size=12)
 
 
@@ -83,7 +127,9 @@ def test_a_heading_inside_a_code_block_is_no_section() -> None:
         ({"skills/lint/extra.md": "x"}, r"has no SKILL\.md"),
         ({"skills/Lint/SKILL.md": SKILL}, "no skill name"),
         ({"settings.json": "{\n\n x}"}, r"settings\.json:3"),
-        ({"serving.json": '{"system_prefix": 1}'}, r"serving\.json: system_prefix"),
+        ({"serving.json": '{\n "system_prefix": 1}'}, r"serving\.json:2: system_prefix"),
+        ({"serving.json": '{\n "demonstrations": [\n  {"prompt": "a",\n   "reply": 2}]}'}, r"serving\.json:4: demonstrations\.0\.reply"),
+        ({"serving.json": '{\n\n"system_prefix"}'}, r"serving\.json:3: the file: Invalid JSON"),
         ({"prompts/deep/x.md": "x"}, r"prompts/NAME\.md"),
     ],
 )
@@ -97,6 +143,8 @@ def test_a_mutation_that_makes_no_sense_is_refused() -> None:
         Mutation(kind=MutationKind.CREATE, entry="AGENTS.md")
     with pytest.raises(DataError, match=r"only AGENTS\.md has sections"):
         apply(HarnessTree(), [create("prompts/a.md#x", "y")])
+    with pytest.raises(DataError, match=r"only AGENTS\.md has sections"):
+        apply(HarnessTree({"AGENTS.md": RULES}), [remove("AGENTS.md#")])
     with pytest.raises(DataError, match="no section id"):
         apply(HarnessTree(), [create("AGENTS.md#Not An Id", "y")])
 
