@@ -50,12 +50,8 @@ def history(messages: Sequence[Message]) -> History:
     before = 0
     for message in messages:
         fields = tuple(message.items())
-        for _, item in fields:
-            if type(item) is not str:
-                one = fingerprint(message)
-                break
-        else:
-            one = hash(fields)  # as `fingerprint` has it, without a call for each
+        plain = len(fields) == 2 and type(fields[0][1]) is type(fields[1][1]) is str  # as most
+        one = hash(fields) if plain else fingerprint(message)
         before = hash((before, one))
         each.append(one)
         upto.append(before)

@@ -182,8 +182,12 @@ class BoundedHttp(HttpToolsProtocol):
                 self._time_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._reading_head:  # else it is a trailer: nobody here asks for one, and there could be any number
-            super().on_header(name, value)
+        if not self._reading_head:
+            return  # a trailer: nobody here asks for one, and there could be any number
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def pause_writing(self) -> None:
         super().pause_writing()

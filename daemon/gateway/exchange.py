@@ -12,12 +12,13 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from daemon.engine.base import Delta, Engine, Event, Finished, GenerateRequest, Passed, Progress
 from daemon.errors import EngineError, ReefError
 from daemon.failpoints import failpoint
+from daemon.frozen import dataclass
 from daemon.gateway.reply import ReplyBuilder
 from daemon.gateway.steps import Done, Failed, Frame, Piece, Reading, Step, Steps
 from daemon.records import Inference, JSONObject, Status, TokenTrace, Usage

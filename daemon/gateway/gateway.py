@@ -52,7 +52,8 @@ class StoreRecorder(Recorder):
 
     async def record(self, inference: Inference) -> None:
         store = self._services.store
-        inference = await without_secrets(inference, store.redaction, self._services.engine.current)
+        if inference.tokens is not None:
+            inference = await without_secrets(inference, store.redaction, self._services.engine.current)
         awaited = self._landing.awaited()
         if not inference.lineage.keys and is_long(inference.messages, inference.request, WALK_IN_THREAD_CHARACTERS):
             await asyncio.to_thread(store.append_new, inference, awaited)

@@ -10,11 +10,12 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeAlias, TypeVar
 
 from daemon.experience.sessions.grouping import SessionFacts, beginning, begins_with_summary, facts_of, is_summary, issued_call_ids
 from daemon.experience.sessions.keys import conversation_keys, conversation_marks, message_mark, reply_mark, text_of
+from daemon.frozen import dataclass
 from daemon.records import Inference, Lineage, Message, Status, Step, TurnKind
 
 RETRY_WINDOW_S = 60.0
@@ -51,7 +52,7 @@ class _Bounded(OrderedDict[K, V], Generic[K, V]):
             self.full = True
 
 
-@dataclass(slots=True)
+@dataclass(frozen=False, slots=True)
 class _Point:
     """A place in a session's conversation."""
 
@@ -163,7 +164,7 @@ class SessionIndex:
         """
         common = ""
         with self._lock:
-            for message in reversed(messages):
+            for message in reversed(messages) if self._calls else ():
                 if message.get("role") != "tool":
                     continue
                 call = message.get("tool_call_id")

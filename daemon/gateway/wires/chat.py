@@ -66,7 +66,7 @@ def _messages(body: JSONObject) -> tuple[Message, ...]:
     if not messages:
         raise BadRequest("'messages' must hold at least one message.", param="messages")
     for index, message in enumerate(messages):
-        if type(message) is dict and type(message.get("content")) is str and "tool_calls" not in message:
+        if type(message) is dict and len(message) == 2 and type(message.get("content")) is str:
             role = message.get("role")
             if type(role) is str and role in _ROLES:
                 continue  # a text and nothing else, as most are
