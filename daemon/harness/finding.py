@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from daemon.records import JSONObject
@@ -28,9 +29,28 @@ class Finding:
     sha256: str = ""
 
     @classmethod
-    def of(cls, path: str, line: int, whole: str, reason: str, *, executable: bool = False) -> Finding:
-        """`whole`: all of the offending text."""
-        return cls(path, line, shown(whole), reason, executable, hashlib.sha256(whole.encode(errors="replace")).hexdigest())
+    def of(cls, path: str, line: int, whole: str, reason: str, *, executable: bool = False, within: str = "") -> Finding:
+        """`whole`: all of the offending text. `within`: what it stands in, where it means nothing without that."""
+        digest = hashlib.sha256((within or whole).encode(errors="replace")).hexdigest()
+        return cls(path, line, shown(whole), reason, executable, digest)
+
+
+class Lines:
+    """The lines of a text, looked up quickly."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends = [index for index, character in enumerate(text) if character == "\n"]
+
+    def number(self, index: int) -> int:
+        """From 1."""
+        return bisect_left(self._ends, index) + 1
+
+    def around(self, start: int, end: int) -> str:
+        """The whole lines that hold the characters from `start` to before `end`."""
+        first, last = bisect_left(self._ends, start), bisect_left(self._ends, max(start, end - 1))
+        begin = self._ends[first - 1] + 1 if first else 0
+        return self._text[begin : self._ends[last] if last < len(self._ends) else None]
 
 
 def finding_id(finding: Finding) -> str:
@@ -61,6 +81,8 @@ def is_invisible(character: str) -> bool:
     code = ord(character)
     return (
         unicodedata.category(character) in ("Cf", "Cc", "Co", "Zl", "Zp")
-        or code in (0x115F, 0x1160, 0x3164, 0xFFA0, 0x2800)
-        or 0xE0100 <= code <= 0xE01EF  # variation selectors beyond those of emoji carry hidden bytes
+        or code in (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x1D159)
+        or 0x180B <= code <= 0x180F
+        or 0xFE00 <= code <= 0xFE0D  # variation selectors beyond those of emoji carry hidden bytes
+        or 0xE0100 <= code <= 0xE01EF
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-import yaml
-
 from daemon.errors import DataError
+from daemon.harness.header import LONGEST_HEADER, HeaderError, read_header
 from daemon.harness.hints import read_hints
 from daemon.harness.rules import parse_rules
 from daemon.harness_tree import RULES_PATH, SETTINGS_PATH, HarnessTree, check_tree
@@ -45,11 +44,10 @@ def front_matter(path: str, text: str) -> dict[str, JSON]:
     if end < 0:
         raise DataError(f"{path}:1: the front matter does not end.", "Close it with a line `---`.")
     try:
-        value: JSON = yaml.safe_load(text[4:end])
-    except yaml.YAMLError as error:
-        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-        line = mark.line + 2 if mark is not None else 2
-        raise DataError(f"{path}:{line}: the front matter is no YAML.", "Quote a value that holds a colon.") from error
+        value = read_header(text[4:end])
+    except HeaderError as error:
+        hint = f"Quote a value that holds a colon; use no anchors, and at most {LONGEST_HEADER // 1024} KiB."
+        raise DataError(f"{path}:{error.line + 1}: the front matter is no YAML.", hint) from error
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -80,10 +78,14 @@ def _check_skill(tree: HarnessTree, path: str, parts: list[str]) -> None:
 def _check_settings(text: str) -> None:
     try:
         value = json.loads(text)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except json.JSONDecodeError as error:
         raise DataError(f"{SETTINGS_PATH}:{error.lineno}: {error.msg}.", "It must be JSON.") from error
     except RecursionError as error:
         raise DataError(f"{SETTINGS_PATH}:1: nested too deeply.", "It must be plain JSON.") from error
+    except ValueError as error:  # an agent that reads its file strictly would not start
+        message = f"{SETTINGS_PATH}:1: a number that is none, or is too long, or half a character."
+        raise DataError(message, "It must be JSON that every agent can read.") from error
     if not isinstance(value, dict):
         raise DataError(f"{SETTINGS_PATH}:1: no JSON object.", "Wrap it in braces.")
 
