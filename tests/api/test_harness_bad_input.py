@@ -26,7 +26,7 @@ BAD: tuple[tuple[dict[str, str], str], ...] = (
     ({"AGENTS.md": "## Tests\n\nx\n\n## Other <!-- id: tests -->\n"}, "AGENTS.md:5: the section id 'tests' is used on line 1 already."),
     ({"skills/lint/SKILL.md": SKILL + "x" * (50 << 20)}, "skills/lint/SKILL.md is larger than 256 KiB."),
     ({f"prompts/p{number}.md": "x" for number in range(10_000)}, "The harness has 10000 files; at most 2000 fit."),
-    ({"serving.json": '{"system_prefix": 5}'}, "serving.json: system_prefix"),
+    ({"serving.json": '{"system_prefix": 5}'}, "serving.json:1: system_prefix"),
     ({"settings.json": "[" * 100_000}, "settings.json:1"),
 )
 

@@ -14,7 +14,8 @@ _TYPED = re.compile(r"(?:`|: )reef ([a-z]+)")
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    source = path.read_text()
+    for node in ast.walk(ast.parse(source)) if "reef " in source else ():
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
 
