@@ -20,12 +20,12 @@ from daemon.gateway.security import caller_of
 from daemon.harness.agent_proposals import MOST_CHARACTERS, MOST_WAITING, AgentProposal, Pace, read_proposal
 from daemon.harness.guard import inspect
 from daemon.harness.mutations import apply
+from daemon.harness.validate import check_harness
 from daemon.records import JSON, JSONObject
 from daemon.services import Services
-from daemon.versions.listing import standing
 from daemon.versions.manifest import Operation
 from daemon.versions.names import HEAD, named
-from daemon.versions.operations import held_already
+from daemon.versions.operations import held_already, promote
 from daemon.versions.personal import personal_lines
 from daemon.versions.release import Draft, Release
 
@@ -61,7 +61,7 @@ class HarnessProposalRoutes:
         return json_response({"proposal_id": held.id, "admitted": True, "reason": told}, 201)
 
     async def waiting(self, request: Request) -> Response:
-        """Newest first."""
+        """Newest first, each as it would serve now; `aged`: what serves has changed the same, so it cannot be promoted."""
         scenario = known_scenario(scenario_of(request), self._services)
         return json_response({"proposals": await asyncio.to_thread(self._waiting, scenario)})
 
@@ -110,9 +110,14 @@ class HarnessProposalRoutes:
 
     def _waiting(self, scenario: str) -> list[JSON]:
         repository, head = self._services.repository, named(self._services.repository, scenario, HEAD)
+        personal = personal_lines(repository, scenario)
         found: list[JSON] = []
-        for one in standing(repository, scenario, self._held(scenario)):
-            release = one.release
+        for release in self._held(scenario):
+            try:
+                tree = promote(repository, scenario, release.id, who="").harness
+                check_harness(tree)
+            except (Conflict, DataError):
+                tree = None
             said = repository.reader.mutations(release.commit_id)
             mutations: list[JSON] = [mutation_view(each) for each in said.mutations] if said is not None else []
             found.append(
@@ -121,9 +126,9 @@ class HarnessProposalRoutes:
                     "proposed_at": release.manifest.created_at,
                     "change": release.manifest.change,
                     "verdict": release.manifest.verdict,
-                    "aged": one.aged,
+                    "aged": tree is None,
                     "mutations": mutations,
-                    "findings": len(inspect(head.tree, release.tree)),
+                    "findings": len(inspect(head.tree, release.tree if tree is None else tree, personal)),
                 }
             )
         return found

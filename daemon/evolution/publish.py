@@ -14,10 +14,11 @@ from dataclasses import replace
 from typing import Literal
 
 from daemon.engine.base import Engine, Finished, GenerateRequest, ModelInfo, Priority
-from daemon.errors import Conflict, EngineError, ReefError
+from daemon.errors import Conflict, DataError, EngineError, ReefError
 from daemon.evolution.consent import require_yes, with_yes
 from daemon.experience.operations import OperationLog, ReleaseFacts
 from daemon.failpoints import failpoint
+from daemon.harness.validate import check_harness
 from daemon.records import JSON, Sampling
 from daemon.serving.releases import RepositoryReleases, base_facts
 from daemon.serving.serving import Serving
@@ -99,7 +100,7 @@ class Publisher:
     async def promote(
         self, scenario: str, release_id: str, expected_head: str | None, who: str, confirmed: Collection[str] = frozenset()
     ) -> Release:
-        """Publish a held candidate, if what it was evaluated against still serves.
+        """Publish a held candidate, if what it was evaluated against still serves; what an agent proposed, on whatever serves.
 
         Args:
             confirmed: ids of what the guard finds in it and a person said yes to.
@@ -114,6 +115,11 @@ class Publisher:
             head = repository.head(scenario)
             if head is None:
                 return draft
+            try:
+                check_harness(draft.harness)
+            except DataError as error:  # what an agent proposed is put onto what serves by now
+                told = f"The changes of {draft.restores} and what {head.id} serves do not fit together: {error.message}"
+                raise Conflict(told, f"Nothing has changed. Give it up: `reef dismiss {draft.restores}`.") from error
             yes = require_yes(repository, head, draft.restores or release_id, draft.harness, confirmed)
             return replace(draft, verdict=with_yes(draft.verdict, len(yes)))
 

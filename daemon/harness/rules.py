@@ -71,11 +71,11 @@ def section_id(heading: str) -> str:
     return words[:64].strip("-") or "section"
 
 
-def section_text(name: str, text: str) -> str:
-    """`text` as a section with the id `name`: with a heading that says so, and a line's end."""
+def section_text(name: str, text: str, heading: str = "") -> str:
+    """`text` as a section with the id `name`: with a heading that says so, `heading` where it has none, and a line's end."""
     body = text.strip("\n") + "\n"
     if not body.startswith("## "):
-        return f"## {name}\n\n{body}"
+        return f"{heading or f'## {name}'}\n\n{body}"
     heading, _, rest = body.partition("\n")
     if section_id(heading) != name:
         heading = f"{_ID.sub('', heading).rstrip()} <!-- id: {name} -->"
@@ -83,9 +83,11 @@ def section_text(name: str, text: str) -> str:
 
 
 def put_section(rules: Rules, name: str, text: str | None) -> Rules:
-    """Replace a section where it stands, append a new one, or take it out (`text` None)."""
-    new = Section(name, section_text(name, text), 0) if text is not None else None
-    if rules.find(name) is None:
+    """Replace a section where it stands, under its own heading unless the text brings one; append a new one; or take it out (None)."""
+    old = rules.find(name)
+    heading = old.text.partition("\n")[0].rstrip() if old is not None else ""
+    new = Section(name, section_text(name, text, heading), 0) if text is not None else None
+    if old is None:
         return Rules(_closed(rules.preamble) if not rules.sections else rules.preamble, (*_all_closed(rules), *([new] if new else [])))
     kept: list[Section] = []
     for section in rules.sections:

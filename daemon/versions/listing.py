@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daemon.versions.kept import WeightState, weight_state
+from daemon.versions.manifest import Operation
 from daemon.versions.pins import pinned
 from daemon.versions.release import Release, ReleaseState
 from daemon.versions.repository import Repository
@@ -59,8 +60,10 @@ def standing(repository: Repository, scenario: str, releases: Sequence[Release],
 
 
 def has_aged(repository: Repository, held: Release, head: Release | None) -> bool:
-    """Whether something else serves now than what a held candidate was compared with."""
+    """Whether something else serves now than what a held candidate was evaluated against. What an agent proposed never was."""
     compared = held.manifest.parent_release_id
+    if held.manifest.operation is Operation.PROPOSAL:
+        return False
     if head is None or compared is None:
         return head is not None
     return compared != head.id and not repository.release(held.manifest.scenario, compared).serves_as(head)

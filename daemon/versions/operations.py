@@ -48,7 +48,8 @@ def undo(repository: Repository, scenario: str, *, who: str, expected_head: str 
 
 
 def promote(repository: Repository, scenario: str, release_id: str, *, who: str, expected_head: str | None = None) -> Draft:
-    """Publish a held candidate, if what serves is still what it was evaluated against.
+    """Publish a held candidate, if what serves is still what it was evaluated against. What an agent proposed was never evaluated:
+    its changes are put onto whatever serves.
 
     Raises:
         NotFound: no such candidate. Conflict: it is not held, has aged (see `aged`), or the base model is another.
@@ -56,18 +57,21 @@ def promote(repository: Repository, scenario: str, release_id: str, *, who: str,
     head = _head(repository, scenario, expected_head)
     candidate = _held(repository, scenario, release_id)
     compared = _compared(repository, candidate)
-    if not compared.serves_as(head):
+    manifest, said = candidate.manifest, repository.reader.mutations(candidate.commit_id)
+    tree, lora = candidate.tree, candidate.lora
+    if not compared.serves_as(head) and manifest.operation is Operation.PROPOSAL:
+        tree, lora = replay(candidate, compared, head).tree, head.lora
+    elif not compared.serves_as(head):
         raise Conflict(
             f"{candidate.id} was evaluated against {compared.id}; {head.id} serves something else now.",
             f"Ask again, and it is evaluated on {head.id}: `reef promote {candidate.id}`.",
         )
-    manifest, said = candidate.manifest, repository.reader.mutations(candidate.commit_id)
     return Draft(
         scenario=scenario,
         operation=Operation.PROMOTE,
         base=head.manifest.base,
-        harness=candidate.tree,
-        lora=candidate.lora,
+        harness=tree,
+        lora=lora,
         change=manifest.change,
         engine=head.manifest.engine,
         recipe=manifest.recipe,
@@ -93,7 +97,10 @@ def aged(repository: Repository, scenario: str, release_id: str, *, expected_hea
     head = _head(repository, scenario, expected_head)
     candidate = _held(repository, scenario, release_id)
     compared = _compared(repository, candidate)
-    return None if compared.serves_as(head) else replay(candidate, compared, head)
+    if compared.serves_as(head):
+        return None
+    found = replay(candidate, compared, head)
+    return None if candidate.manifest.operation is Operation.PROPOSAL else found
 
 
 def held_already(repository: Repository, draft: Draft) -> Release | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from daemon.errors import Conflict
 from daemon.harness_tree import HarnessTree
+from daemon.versions.manifest import Operation
 from daemon.versions.merge import Clash, merge_trees
 from daemon.versions.release import LoRAFiles, Release
 
@@ -49,9 +50,12 @@ def replay(candidate: Release, compared: Release, head: Release) -> Replay:
         if lora_clash:
             lines.append(f"LoRA: {candidate.id} brings {_lora(candidate)}, {head.id} serves with {_lora(head)}")
         shown = "".join(f"\n  {line}" for line in lines)
+        proposed = candidate.manifest.operation is Operation.PROPOSAL
+        again = f"Give it up: `reef dismiss {candidate.id}`" if proposed else f"Run the recipe again on {head.id}: `reef evolve`"
+        made = "proposed for" if proposed else "evaluated against"
         raise Conflict(
-            f"{candidate.id} was evaluated against {compared.id}; {head.id} serves now, and both changed the same:{shown}",
-            f"Nothing has changed. Run the recipe again on {head.id}: `reef evolve`. Or go back first: `reef rollback {compared.id}`.",
+            f"{candidate.id} was {made} {compared.id}; {head.id} serves now, and both changed the same:{shown}",
+            f"Nothing has changed. {again}. Or go back first: `reef rollback {compared.id}`.",
         )
     takes_lora = wanted not in (was, now)
     if takes_lora and candidate.lora is None:

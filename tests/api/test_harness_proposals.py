@@ -75,6 +75,53 @@ async def test_it_waits_as_a_held_candidate_that_only_the_owner_lets_serve(tmp_p
         assert fsck(daemon.services.repository) == []
 
 
+async def test_one_after_the_other_they_come_onto_what_serves_by_then(tmp_path: Path) -> None:
+    """Nobody has evaluated them, so nothing is to be evaluated again."""
+    async with running(tmp_path) as daemon:
+        assert await edit(daemon, "## Style\n\n- short\n") == "r2"
+        for mutation in (
+            rule("- Run make test."),
+            rule("- Small commits.", "git"),
+            rule("- Look first."),
+            {**rule("- long", "style"), "kind": "update"},
+        ):
+            assert (await propose(daemon, mutation)).status_code == 201
+        assert await promote(daemon, "r3") == (200, "r7")
+        assert {one["proposal_id"]: (one["aged"], one["findings"]) for one in await waiting(daemon)} == {
+            "r4": (False, 0),
+            "r5": (True, 0),  # another section of that name serves
+            "r6": (False, 1),  # what a person wrote goes
+        }
+        assert await promote(daemon, "r4") == (200, "r8")
+        files = (await daemon.client.get("/reef/harness")).json()["files"]
+        assert files["AGENTS.md"] == "## Style\n\n- short\n\n## testing\n\n- Run make test.\n\n## git\n\n- Small commits.\n"
+        status, told = await promote(daemon, "r5")
+        assert status == 409 and "do not fit together: AGENTS.md:" in told and "'testing' is used on line" in told
+        status, told = await promote(daemon, "r6")
+        assert status == 409 and "The guard found 1 thing" in told
+        assert await edit(daemon, files["AGENTS.md"].replace("- short", "- very short")) == "r9"
+        status, told = await promote(daemon, "r6")
+        assert status == 409 and "r6 was proposed for r2; r9 serves now, and both changed the same:\n  AGENTS.md, line 3" in told
+        assert [one["proposal_id"] for one in await waiting(daemon) if one["aged"]] == ["r6", "r5"]
+        assert fsck(daemon.services.repository) == []
+
+
+async def edit(daemon: Running, text: str) -> str:
+    body = {"files": {"AGENTS.md": text}, "base_release_id": (await daemon.client.get("/reef/harness")).json()["release_id"]}
+    return str((await daemon.owner.post(f"{BASE}/harness", json=body)).json()["release"]["release_id"])
+
+
+async def promote(daemon: Running, name: str) -> tuple[int, str]:
+    """What serves then, or why it does not."""
+    answer = await daemon.owner.post(f"{BASE}/promote", json={"release_id": name})
+    told = answer.json()
+    return answer.status_code, str(told["release_id"] if answer.status_code == 200 else told["error"]["message"])
+
+
+async def waiting(daemon: Running) -> list[JSONObject]:
+    return list((await daemon.client.get(PATH)).json()["proposals"])
+
+
 REFUSED: tuple[tuple[JSONObject, str], ...] = (
     ({"kind": "create", "entry": "AGENTS.md", "text": "- b\n"}, "AGENTS.md exists already."),
     ({"kind": "remove", "entry": "skills/none/SKILL.md"}, "is not there to remove"),

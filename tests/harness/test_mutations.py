@@ -39,6 +39,12 @@ def test_sections_are_edited_where_they_stand() -> None:
     assert tree.files["AGENTS.md"] == RULES
 
 
+def test_a_section_keeps_its_heading_unless_the_new_text_has_one() -> None:
+    tree = apply(HarnessTree({"AGENTS.md": RULES}), [update("AGENTS.md#testing", "- run them"), update("AGENTS.md#looks", "- long lines")])
+    expected = RULES.replace("- run the tests", "- run them").replace("- short lines", "- long lines")
+    assert tree.files["AGENTS.md"] == expected
+
+
 def test_all_or_none() -> None:
     tree = HarnessTree({"AGENTS.md": RULES})
     with pytest.raises(Conflict, match=r"skills/none/SKILL\.md is not there to remove"):
