@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from daemon.errors import Unsupported
+from daemon.harness.window import too_small
 
 SMALLEST_CONTEXT_TOKENS = 32_768
 """Below this nothing is left between Claude Code's own prompt and the point where it compacts."""
@@ -37,10 +37,7 @@ def fit_window(context_tokens: int, max_tokens: int) -> Window:
         Unsupported: the window is too small for Claude Code.
     """
     if context_tokens < SMALLEST_CONTEXT_TOKENS:
-        raise Unsupported(
-            f"Claude Code needs a context window of at least {SMALLEST_CONTEXT_TOKENS} tokens; the served model has {context_tokens}.",
-            "Set engine.context to a larger value in ~/.reef/config.yaml, serve another model, or use pi: reef install pi",
-        )
+        raise too_small("Claude Code", SMALLEST_CONTEXT_TOKENS, context_tokens, "or use pi: reef install pi")
     return Window(
         context=context_tokens,
         reply=max(1, min(max_tokens, context_tokens // 16)),

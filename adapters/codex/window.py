@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from daemon.errors import Unsupported
+from daemon.harness.window import too_small
 
 SMALLEST_CONTEXT_TOKENS: Final = 8192
 """Instructions, tools and the folder's facts take about 2,400 tokens at the start; below this too little fits beside them."""
@@ -31,10 +31,7 @@ def fit_window(context_tokens: int, max_tokens: int) -> Window:
         Unsupported: the window is too small for a coding agent.
     """
     if context_tokens < SMALLEST_CONTEXT_TOKENS:
-        raise Unsupported(
-            f"codex needs a context window of at least {SMALLEST_CONTEXT_TOKENS} tokens; the served model has {context_tokens}.",
-            "Set engine.context to a larger value in ~/.reef/config.yaml, or serve another model.",
-        )
+        raise too_small("codex", SMALLEST_CONTEXT_TOKENS, context_tokens)
     reply = max(1, min(max_tokens, context_tokens // 4))
     tool_output = min(_LARGEST_OUTPUT_TOKENS, context_tokens // 16)
     return Window(context=context_tokens, compact_at=context_tokens - reply - tool_output, tool_output=tool_output)

@@ -12,7 +12,8 @@ from typing import Final
 
 from adapters.opencode.plugin import TERMINAL
 from adapters.shared.objects import as_object, read_object, write_object
-from daemon.errors import DataError, Unsupported
+from daemon.errors import DataError
+from daemon.harness.window import too_small
 from daemon.records import JSONObject
 
 PROVIDER: Final = "reef"
@@ -40,10 +41,7 @@ def provider(
         Unsupported: the window is too small for opencode.
     """
     if context_tokens < SMALLEST_CONTEXT_TOKENS:
-        raise Unsupported(
-            f"opencode needs a context window of at least {SMALLEST_CONTEXT_TOKENS} tokens; the served model has {context_tokens}.",
-            "Set engine.context to a larger value in ~/.reef/config.yaml, serve another model, or use pi, which needs less.",
-        )
+        raise too_small("opencode", SMALLEST_CONTEXT_TOKENS, context_tokens, "or use pi: reef install pi")
     release: JSONObject = {"x-reef-tag-release": release_id} if release_id else {}
     # opencode compacts once less than `output` is free.
     limit: JSONObject = {"context": context_tokens, "output": max(1, min(max_tokens, context_tokens // 4))}

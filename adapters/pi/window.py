@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from daemon.errors import Unsupported
+from daemon.harness.window import too_small
 
 SMALLEST_CONTEXT_TOKENS = 4096
 """pi's own system prompt and tool list take about 1,500 tokens; below this nothing useful fits beside them."""
@@ -33,10 +33,7 @@ def fit_window(context_tokens: int, max_tokens: int) -> Window:
         Unsupported: the window is too small for a coding agent.
     """
     if context_tokens < SMALLEST_CONTEXT_TOKENS:
-        raise Unsupported(
-            f"pi needs a context window of at least {SMALLEST_CONTEXT_TOKENS} tokens; the served model has {context_tokens}.",
-            "Set engine.context to a larger value in ~/.reef/config.yaml, or serve another model.",
-        )
+        raise too_small("pi", SMALLEST_CONTEXT_TOKENS, context_tokens)
     reply = max(1, min(max_tokens, context_tokens // 4))
     reserve = reply + context_tokens // 16
     keep_recent = min(_LARGEST_KEEP_TOKENS, (context_tokens - reserve) // 3)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.api.runs import run_view
-from daemon.config import write_size
+from daemon.config import LlamaConfig, write_size
 from daemon.engine.base import CacheStats
 from daemon.errors import DataError
 from daemon.experience.removal.retention import read_removed
@@ -60,6 +60,7 @@ class StatusRoutes:
                     *services.warnings,
                     *_refusing(services.store.commits.failing),
                     *_retention(disk, services.config.storage.retention_bytes),
+                    *_window(services),
                 ],
             }
         )
@@ -191,6 +192,14 @@ def _size(path: Path) -> int:
 def _refusing(why: str) -> list[JSON]:
     """A warning while nothing can be stored: requests are refused, for no receipt could be given."""
     return [f"Nothing can be stored at present. {why}"] if why else []
+
+
+def _window(services: Services) -> list[JSON]:
+    """A warning where the settings ask for a longer window than the model has."""
+    engine, model = services.started_with.engine, services.engine.model
+    if not isinstance(engine, LlamaConfig) or engine.context == "auto" or engine.context <= model.context_tokens:
+        return []
+    return [f"engine.context is {engine.context:,}, but {model.id} holds {model.context_tokens:,} tokens and no more."]
 
 
 def _retention(disk: JSONObject, limit_bytes: int) -> list[JSON]:

@@ -47,6 +47,15 @@ async def test_status_warns_where_more_is_kept_than_the_settings_allow(tmp_path:
         assert "storage.retention_bytes (1kB)" in warning
 
 
+async def test_status_warns_where_the_settings_ask_for_more_window_than_the_model_has(tmp_path: Path) -> None:
+    engine = ScriptedEngine(context_tokens=8192)
+    async with running(tmp_path / "more", engine, {"engine.context": 32768}) as daemon:
+        [warning] = (await daemon.client.get("/reef/status")).json()["warnings"]
+        assert warning == "engine.context is 32,768, but scripted holds 8,192 tokens and no more."
+    async with running(tmp_path / "as it is", ScriptedEngine(context_tokens=8192), {"engine.context": 8192}) as daemon:
+        assert (await daemon.client.get("/reef/status")).json()["warnings"] == []
+
+
 async def test_metrics_are_prometheus_text(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         await daemon.chat("x")

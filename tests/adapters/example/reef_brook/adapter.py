@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from daemon.errors import Unsupported
 from daemon.harness.adapter import HeadlessTask, InstallContext, Present, Rendering, TaskOutcome
 from daemon.harness.headless import run_to_end
 from daemon.harness.npm_adapter import NpmAdapter, agent_folder
 from daemon.harness.runtime import Package
+from daemon.harness.window import too_small
 from daemon.harness_tree import RULES_PATH, HarnessTree
 
 _RULES, _SETTINGS, _AS_THEY_ARE = "BROOK.md", "brook.json", ("skills/", "commands/")
@@ -30,10 +30,7 @@ class BrookAdapter(NpmAdapter):
 
     def render(self, context: InstallContext, present: Present) -> Rendering:
         if context.context_tokens < _SMALLEST_CONTEXT_TOKENS:
-            raise Unsupported(
-                f"brook needs a window of {_SMALLEST_CONTEXT_TOKENS} tokens; the served model has {context.context_tokens}.",
-                "Set engine.context to a larger value, or serve another model.",
-            )
+            raise too_small(self.title, _SMALLEST_CONTEXT_TOKENS, context.context_tokens)
         settings = {
             "url": f"{context.base_url}/reef/scenarios/{context.scenario}/v1",
             "model": context.model_id,
