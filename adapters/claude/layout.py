@@ -24,6 +24,8 @@ RULES_FILE: Final = "CLAUDE.md"
 READS: Final = (RULES_FILE, SETTINGS_FILE, "skills/", "commands/", "hooks/")
 _FOLDERS: Final = {"skills/": "skills/", "commands/": "commands/", "prompts/": "commands/", "extensions/": "hooks/"}
 """In the tree → in Claude Code's folder. `prompts/` comes after `commands/`: what is new in Claude Code's is a command."""
+NO_RULES: Final = "No rules yet.\n"
+"""Claude Code tells an open conversation of a change of this file, but not of one that comes or goes, and not where it was empty."""
 _OWN_COMMANDS: Final = frozenset(f"commands/{name}.md" for name in COMMANDS)
 
 
@@ -34,6 +36,7 @@ def render(context: InstallContext, present: Present) -> Rendering:
     given = given_settings(context, window, wanted, mine(present(SETTINGS_FILE), before))
     files = _tree_files(context.tree)
     programs = frozenset(path for path, text in files.items() if text.startswith("#!"))
+    files.setdefault(RULES_FILE, NO_RULES)
     files |= {f"commands/{name}.md": _command_text(name) for name in COMMANDS}
     files[BINDING_FILE] = write_object({**binding(context, "claude"), "settings": given})
     files[FIRST_FILE] = first_text(context)
@@ -48,7 +51,9 @@ def read_back(context: InstallContext, files: Mapping[str, str]) -> HarnessTree:
         if path in _OWN_COMMANDS:
             continue
         if path == RULES_FILE:
-            tree[RULES_PATH] = text
+            rules = text if text == was.get(RULES_PATH) else text.removeprefix(NO_RULES)
+            if rules or text == rules:
+                tree[RULES_PATH] = rules
         elif (origin := _origin(path, was)) is not None:
             tree[origin] = text
     if SETTINGS_PATH in was and SETTINGS_FILE in files:

@@ -160,3 +160,15 @@ def test_what_was_put_in_is_found_again_and_can_be_taken_out(there: JSONObject, 
     alone = {f"{name}'": value for name, value in there.items()}
     kept = without(merged(alone, given_), given_)
     assert kept == alone
+
+
+def test_a_harness_without_rules_has_a_file_for_them_that_is_no_rule(tmp_path: Path) -> None:
+    """Claude Code tells an open conversation of a file that changed, not of one that came."""
+    found = rendered(tmp_path)
+    assert found.files["CLAUDE.md"] == "No rules yet.\n"
+    assert ADAPTER.read_back(context(tmp_path), found.files).files == {}
+    grown = {**found.files, "CLAUDE.md": found.files["CLAUDE.md"] + "- Mine.\n"}
+    assert ADAPTER.read_back(context(tmp_path), grown).files == {"AGENTS.md": "- Mine.\n"}
+    for rules in ("", "No rules yet.\n", "No rules yet.\n- Then one.\n"):
+        tree = {"AGENTS.md": rules}
+        assert ADAPTER.read_back(context(tmp_path, tree), rendered(tmp_path, files=tree).files).files == tree
