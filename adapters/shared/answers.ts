@@ -1,14 +1,14 @@
 /** What a user asks of Reef and is told, whatever the agent's own way to show it. */
 import { changesPath, isNew, step } from "./changes.ts";
+import { report } from "./receipts.ts";
 import { type Answer, ask, BRIEF_MS, type Installed, list, object, PATIENT_MS, text, writeSkipped } from "./reef.ts";
 
 export const MOST_LINES = 40;
 
 /** `/good [note]` and `/bad [note]`: stores what the user says of one answer. */
-export async function judge(installed: Installed, receipt: string, score: 1 | -1, note: string): Promise<string> {
+export async function judge(installed: Installed, session: string, receipt: string, score: 1 | -1, note: string): Promise<string> {
   const metadata = { client: installed.agent, release: installed.release_id };
-  const body = { references: [receipt], score, metadata, ...(note ? { feedback: note } : {}) };
-  await ask(installed, "POST", "/reef/report", PATIENT_MS, body);
+  await report(installed, session, receipt, { score, metadata, ...(note ? { feedback: note } : {}) }, PATIENT_MS);
   return `Reef has it: the last answer is ${score > 0 ? "good" : "bad"}${note ? `, ${note}` : ""}.`;
 }
 

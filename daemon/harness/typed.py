@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -42,6 +43,8 @@ COMMANDS: Final = {
 """Name → what it does, and what may follow it."""
 
 _MOST_LINES = 40
+_NO_SUCH_RECORD = 400
+_NEWEST = 20
 _UPDATE_S = 120
 
 
@@ -58,7 +61,7 @@ def typed(told: Told, binding: Path, session: str, receipt: str, command: str, w
     """
     match command:
         case "good" | "bad":
-            return _judge(told, receipt, command, words)
+            return _judge(told, session, receipt, command, words)
         case "reef-status":
             return _status(told)
         case "reef-diff":
@@ -80,13 +83,35 @@ def skipped(binding: Path) -> str:
         return ""
 
 
-def _judge(told: Told, receipt: str, command: str, note: str) -> str:
+def _judge(told: Told, session: str, receipt: str, command: str, note: str) -> str:
     if not receipt:
         return "There is no answer of Reef's in this session yet."
     metadata = {"client": told.agent, "release": told.release_id}
-    body: dict[str, object] = {"references": [receipt], "score": 1 if command == "good" else -1, "metadata": metadata}
-    ask(told, "POST", "/reef/report", PATIENT_S, {**body, "feedback": note} if note else body)
+    body: dict[str, object] = {"score": 1 if command == "good" else -1, "metadata": metadata}
+    _report(told, session, receipt, {**body, "feedback": note} if note else body)
     return f"Reef has it: the last answer is {command}{f', {note}' if note else ''}."
+
+
+def _report(told: Told, session: str, receipt: str, body: Mapping[str, object]) -> None:
+    """Store a report on one answer. Where another server computes, the id that the agent keeps of an answer is that server's and names no
+    record: then the session's last answer is meant. `session`: the agent's own id of it. Raises Trouble."""
+    try:
+        ask(told, "POST", "/reef/report", PATIENT_S, {**body, "references": [receipt]})
+    except Trouble as trouble:
+        last = _last_receipt(told, session) if trouble.status == _NO_SUCH_RECORD else ""
+        if last in ("", receipt):
+            raise
+        ask(told, "POST", "/reef/report", PATIENT_S, {**body, "references": [last]})
+
+
+def _last_receipt(told: Told, session: str) -> str:
+    """As Reef has it, titles and summaries aside; empty: there is none."""
+    try:
+        found = ask(told, "GET", f"{told.scenario_path}/sessions/{quote(session, safe='')}?limit={_NEWEST}", PATIENT_S)
+    except Trouble:
+        return ""
+    turns = [turn for turn in map(as_object, as_list(found.get("turns"))) if turn.get("number") is not None]
+    return text(turns[-1].get("receipt")) if turns else ""
 
 
 def _status(told: Told) -> str:

@@ -16,6 +16,7 @@ from adapters.codex.hooks import trusted
 from daemon.errors import DataError
 from daemon.harness import typed
 from daemon.harness.adapter import InstallContext, Rendering
+from daemon.harness.asking import Trouble
 from daemon.harness.installing import Place
 from daemon.harness_tree import HarnessTree
 
@@ -144,6 +145,29 @@ def test_feedback_goes_to_the_last_answer_of_the_session(
     assert answer["decision"] == "block" and "Reef has it" in str(answer["reason"])
     body = {"references": ["rec_0b"], "score": score, "metadata": {"client": "codex", "release": "r3"}}
     assert sent == [("POST", "/reef/report", {**body, **({"feedback": note} if note else {})})]
+
+
+def test_feedback_finds_the_answer_where_another_server_gave_it_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "reef.json").write_text(rendered(tmp_path, {}).files["reef.json"])
+    transcript = tmp_path / "rollout.jsonl"
+    transcript.write_text('{"payload":{"response_id":"resp_theirs"}}\n')
+    turns = [{"receipt": "rec_a", "number": 1}, {"receipt": "rec_b", "number": 2}, {"receipt": "rec_title", "number": None}]
+    judged: list[object] = []
+
+    def ask(told: object, method: str, path: str, wait_s: float, body: dict[str, object] | None = None) -> dict[str, object]:
+        if body is None:
+            assert path.endswith("/sessions/s?limit=20")
+            return {"turns": turns}
+        if body["references"] == ["rec_theirs"]:
+            raise Trouble("The scenario codex holds no record rec_theirs.", 400)
+        judged.append(body["references"])
+        return {}
+
+    monkeypatch.setattr(typed, "ask", ask)
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": "$reef-good", "session_id": "s", "transcript_path": str(transcript)}
+    assert "Reef has it" in str(hook.answer_to(event, tmp_path / "reef.json")["reason"]) and judged == [["rec_b"]]
+    turns.clear()
+    assert "holds no record" in str(hook.answer_to(event, tmp_path / "reef.json")["reason"]), "a session that Reef does not know"
 
 
 def test_commands_are_answered_in_codex_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

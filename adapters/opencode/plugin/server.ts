@@ -74,7 +74,7 @@ async function answer(installed: Installed, command: string, session: string, wo
     }
     const receipt = await lastReceipt(installed, session);
     if (!receipt) return { message: NO_ANSWER, failed: true };
-    return { message: await judge(installed, receipt, command === "good" ? 1 : -1, words), failed: false };
+    return { message: await judge(installed, session, receipt, command === "good" ? 1 : -1, words), failed: false };
   } catch (error) {
     return { message: error instanceof Error ? error.message : String(error), failed: true };
   }

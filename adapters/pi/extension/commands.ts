@@ -22,7 +22,7 @@ export function registerCommands(pi: ExtensionAPI, installed: Installed): void {
   const judged = async (score: 1 | -1, note: string, ctx: ExtensionCommandContext): Promise<void> => {
     const receipt = lastReceipt(ctx);
     if (!receipt) return tell(ctx, NO_ANSWER, "warning");
-    tell(ctx, await judge(installed, receipt, score, note));
+    tell(ctx, await judge(installed, ctx.sessionManager.getSessionId(), receipt, score, note));
   };
   command("good", "Tell Reef that the last answer is good: /good [note]", (note, ctx) => judged(1, note, ctx));
   command("bad", "Tell Reef that the last answer is bad, and why: /bad [note]", (note, ctx) => judged(-1, note, ctx));

@@ -1,5 +1,6 @@
 /** Reports how each run of the agent ended. One that the user stopped is tied to its last answer; the others are told for the record. */
 import type { ExtensionAPI } from "@earendil-works/pi-coding-agent";
+import { report } from "./receipts.ts";
 import { ask, BRIEF_MS, type Installed } from "./reef.ts";
 import { receiptOf } from "./requests.ts";
 
@@ -34,12 +35,12 @@ export function reportRuns(pi: ExtensionAPI, installed: Installed): void {
     run = undefined;
     if (ended === undefined || ended.receipts.length === 0) return; // no answer of Reef's in it
     const outcome = event.aborted ? "aborted" : ended.stopReason === "error" ? "failed" : "completed";
+    const session = ctx.sessionManager.getSessionId();
     const body = {
-      references: outcome === "aborted" ? ended.receipts.slice(-1) : [],
       metadata: {
         outcome,
         client: "pi",
-        agent_session: ctx.sessionManager.getSessionId(),
+        agent_session: session,
         release: installed.release_id,
         cwd: ctx.cwd,
         mode: ctx.mode,
@@ -50,7 +51,9 @@ export function reportRuns(pi: ExtensionAPI, installed: Installed): void {
       },
     };
     try {
-      await ask(installed, "POST", "/reef/report", BRIEF_MS, body);
+      const last = outcome === "aborted" ? ended.receipts.at(-1) : undefined;
+      if (last === undefined) await ask(installed, "POST", "/reef/report", BRIEF_MS, { ...body, references: [] });
+      else await report(installed, session, last, body, BRIEF_MS);
     } catch {
       // The answers are recorded; how the run ended is only a help.
     }

@@ -27,7 +27,8 @@ from daemon.versions.release import Draft
 from tests.daemon.running import Running, running, until
 from tests.e2e.agents.installed import MARKS, Agents
 from tests.e2e.agents.pi_rpc import PiSession, environment, pi_session
-from tests.e2e.agents.scripted import MODEL, ScriptedServer
+from tests.e2e.agents.real import real_agent
+from tests.e2e.agents.scripted import MODEL, Reply, ScriptedServer
 from tests.e2e.terminal import Terminal
 from tests.engine.fake import ScriptedEngine, content_text
 
@@ -229,6 +230,21 @@ async def test_feedback_goes_to_the_last_answer_and_commands_answer(agents: Agen
         assert why.startswith("r1 brought AGENTS.md:1")
         assert (await session.type("/reef-why nothing like this"))[0].startswith("No release has such a line.")
         assert await session.type("/reef-diff") == ["r1 is installed and serves: nothing differs."]
+
+
+async def test_feedback_finds_the_answer_where_another_server_computes(agents: Agents, tmp_path: Path) -> None:
+    """Its reply, id included, reaches pi as it is."""
+    with real_agent("pi", agents, tmp_path) as pi:
+        pi.reef("install", "pi")
+        pi.model.play(lambda body: Reply("As you wish."))
+        async with pi_session(pi.launcher, pi.work, pi.env) as session:
+            await session.type("First.")
+            await session.type("Second.")
+            assert await session.type("/bad too short") == ["Reef has it: the last answer is bad, too short."]
+        records = pi.daemon.get("/reef/scenarios/pi/records?limit=100")["records"]
+        answers = [record["agent_record_id"] for record in records if record["request_type"] == "inference"]
+        [judged] = [record["payload"]["references"] for record in records if record["payload"].get("score") is not None]
+        assert judged == answers[-1:] and len(answers) == 2
 
 
 async def test_requests_carry_session_release_and_folder_and_ends_are_told(agents: Agents, tmp_path: Path) -> None:
