@@ -23,7 +23,7 @@ class CodexAdapter(NpmAdapter):
     versions = CODEX.range
     limits = (
         "It tells of a new release with the first message of a session, not before; `codex exec` tells it in a line on stderr.",
-        "Rules, skills and settings of an update hold from the next session on: type /new, or start it again.",
+        "Settings and hooks of an update hold from the next session on: type /new, or start it again.",
         "It has no commands or prompt templates any more: each is a skill that you type as $NAME.",
         "It has instructions for OpenAI's models alone: Reef gives it short ones, and model_instructions_file in its config.toml others.",
         "Sub-agents, images and web search need OpenAI's own tools and are not there.",

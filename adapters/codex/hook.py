@@ -54,8 +54,6 @@ def answer_to(event: Mapping[str, object], binding: Path) -> dict[str, object]:
         reason = typed(read_told(binding), binding, text(event.get("session_id")), receipt, command, said[3].strip())
     except Trouble as trouble:
         reason = str(trouble)
-    # codex reads rules, skills and settings when a session begins.
-    reason = reason.replace("It holds from your next message on.", "It holds from the next session on: type /new.")
     return {"decision": "block", "reason": printable(_SLASH.sub("$", reason))}
 
 

@@ -221,6 +221,25 @@ def test_the_users_own_key_and_proxy_are_left_out_and_a_project_leads_nowhere_el
     assert (done.returncode, done.stdout.strip()) == (0, "Answer 1."), done.stdout + done.stderr
 
 
+def test_rules_that_come_or_go_reach_the_conversation_that_is_open(claude: RealAgent, tmp_path: Path) -> None:
+    answering(claude)
+    bare = {path: text for path, text in SECOND.items() if path != "AGENTS.md"}
+    claude.publish(bare)
+    claude.reef("update", "claude")
+    with terminal(claude, tmp_path, "rules") as shown:
+        shown.until("manual mode", seconds=START_S)
+        said(shown, "Hello.", "Answer 1.")
+        claude.publish(SECOND)
+        said(shown, "/reef-update", "It holds from your next message on.")
+        said(shown, "Again.", "Answer 2.")
+        assert "Never guess a colour." in json.dumps(claude.model.bodies[-1])
+        claude.publish(bare)
+        said(shown, "/reef-update", "−3 rules")
+        said(shown, "Once more.", "Answer 3.")
+        assert "No rules yet." in json.dumps(claude.model.bodies[-1])
+        leave(shown)
+
+
 def test_a_daemon_that_is_down_costs_a_line_and_no_time(claude: RealAgent, tmp_path: Path) -> None:
     claude.daemon.stop()
     try:
@@ -246,22 +265,3 @@ def test_a_removal_leaves_the_users_own_and_nothing_that_runs(claude: RealAgent)
     assert json.loads((claude.place / "agent" / "settings.json").read_text()) == {"theme": "auto"}, "what the first start asked for"
     claude.reef("uninstall", "claude", "--everything")
     assert not claude.place.exists() and claude.own_files() == own
-
-
-def test_rules_that_come_or_go_reach_the_conversation_that_is_open(claude: RealAgent, tmp_path: Path) -> None:
-    answering(claude)
-    bare = {path: text for path, text in SECOND.items() if path != "AGENTS.md"}
-    claude.publish(bare)
-    claude.reef("update", "claude")
-    with terminal(claude, tmp_path, "rules") as shown:
-        shown.until("manual mode", seconds=START_S)
-        said(shown, "Hello.", "Answer 1.")
-        claude.publish(SECOND)
-        said(shown, "/reef-update", "It holds from your next message on.")
-        said(shown, "Again.", "Answer 2.")
-        assert "Never guess a colour." in json.dumps(claude.model.bodies[-1])
-        claude.publish(bare)
-        said(shown, "/reef-update", "−3 rules")
-        said(shown, "Once more.", "Answer 3.")
-        assert "No rules yet." in json.dumps(claude.model.bodies[-1])
-        leave(shown)

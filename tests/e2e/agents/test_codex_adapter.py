@@ -161,7 +161,14 @@ def test_a_day_in_the_terminal(codex: RealAgent, tmp_path: Path) -> None:
         begin_anew(screen)
         say(screen, "Hello again.", "Reef r2 → r3: ", "$reef-update, $reef-diff, $reef-skip", "Answer ")
         say(screen, "$reef-diff", "+ - Never guess a colour.")
-        say(screen, "$reef-update", "It holds from the next session on: type /new.")
+        say(screen, "$reef-update", "It holds from your next message on.")
+        before = len(asks(codex))
+        say(screen, "Go on.", "Answer ")
+        deadline = time.monotonic() + START_S
+        while len(asks(codex)) == before and time.monotonic() < deadline:
+            time.sleep(0.1)
+        last = asks(codex)[-1]
+        assert "Hello again." in last and "Never guess a colour." in last and codex.records()[-1]["release_id"] == "r3"
         before = len(asks(codex))
         begin_anew(screen)
         say(screen, "$ship notes.txt", "Answer ")
