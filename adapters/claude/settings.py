@@ -37,6 +37,7 @@ _EVENTS: Final = (
     ("SessionEnd", "", 5),
 )
 """Event, which of them, and how many seconds the hook may take."""
+_OWN: Final = ("apiKeyHelper", "skipWebFetchPreflight", "disableDeepLinkRegistration")
 _PERMISSIONS: Final[JSONObject] = {
     "disableAutoMode": "disable",  # its safety check runs on the maker's server; with any other it stops at the first command that needs it
     "deny": ["WebSearch"],  # the maker's server searches, not Claude Code
@@ -69,6 +70,7 @@ def own_settings(context: InstallContext, window: Window) -> JSONObject:
         "hooks": hooks,
         "permissions": _PERMISSIONS,
         "skipWebFetchPreflight": True,  # else the maker is asked about each address
+        "disableDeepLinkRegistration": "disable",  # else its links open this one, and no longer the user's own
     }
 
 
@@ -103,7 +105,7 @@ def without_reef(text: str) -> str | None:
         settings = read_object(AGENT, SETTINGS_FILE, text)
     except DataError:
         return text
-    given: JSONObject = {name: settings[name] for name in ("apiKeyHelper", "skipWebFetchPreflight") if name in settings}
+    given: JSONObject = {name: settings[name] for name in _OWN if name in settings}
     given["permissions"] = _PERMISSIONS
     given["env"] = {name: value for name, value in as_object(settings.get("env")).items() if name in MODEL_VARIABLES}
     hooks: JSONObject = {}

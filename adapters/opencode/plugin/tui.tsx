@@ -4,6 +4,7 @@
  * keys unasked.
  */
 import type { TuiPluginApi, TuiPluginMeta } from "@opencode-ai/plugin/tui";
+import { getDataPaths } from "@opentui/core";
 import { createSignal, For } from "solid-js";
 import { diffLines, skip, statusLines } from "./answers.ts";
 import { lookUp, statusLine } from "./changes.ts";
@@ -16,6 +17,7 @@ const NOTICE_MS = 12_000;
 const ANSWER_MS = 6_000;
 
 async function tui(api: TuiPluginApi, _options: unknown, _meta: TuiPluginMeta): Promise<void> {
+  void getDataPaths().globalDataPath; // the terminal asks for it once, and later than this
   giveBack();
   const tell = (message: string, variant: "info" | "warning" | "error" = "info", duration = ANSWER_MS): void =>
     api.ui.toast({ message: printable(message), variant, duration });

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.agents.installed import MARKS, Agents
-from tests.e2e.agents.real import RealAgent, real_agent, slow
+from tests.e2e.agents.real import OWN_FILES, RealAgent, real_agent, slow
 from tests.e2e.agents.scripted import Body, Reply
 from tests.e2e.terminal import Terminal
 
@@ -259,6 +259,7 @@ def test_a_daemon_that_is_down_costs_a_line_and_no_time(claude: RealAgent, tmp_p
 
 def test_a_removal_leaves_the_users_own_and_nothing_that_runs(claude: RealAgent) -> None:
     own = claude.own_files()
+    assert own.keys() == OWN_FILES.keys(), "its links would take the place of those of the user's own"
     claude.reef("uninstall", "claude")
     left = {path.relative_to(claude.place / "agent").parts[0] for path in claude.place.rglob("*") if path.is_file()}
     assert left <= {"projects", "history.jsonl", "settings.json"}, left

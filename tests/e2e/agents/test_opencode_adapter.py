@@ -141,6 +141,7 @@ def test_a_day_in_the_terminal(opencode: RealAgent, tmp_path: Path) -> None:
         over.append(True)
         assert [one["metadata"]["outcome"] for one in ends] == ["completed"] * 3 + ["aborted"]
         assert [len(one["references"]) for one in ends] == [0, 0, 0, 1]
+    assert not (opencode.home / ".local" / "share" / "opentui").exists(), "the terminal keeps its grammars in Reef's folder"
 
 
 def say(screen: Terminal, text: str, offered: str = "") -> None:
