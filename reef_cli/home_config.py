@@ -29,8 +29,10 @@ storage:
 """
 
 
-_SFT = "recipes.sft.recipe:SFTRecipe # how to learn; its own settings go below it"
-_DEMOS = "recipes.demos.recipe:DemosRecipe # how to learn: by examples, for the weights are the server's; its own settings go below it"
+TRAINING = "recipes.sft.recipe:SFTRecipe"
+EXAMPLES = "recipes.demos.recipe:DemosRecipe"
+_SFT = f"{TRAINING} # how to learn; its own settings go below it"
+_DEMOS = f"{EXAMPLES} # how to learn: by examples, for the weights are the server's; its own settings go below it"
 
 
 def first_config(choice: EngineChoice) -> str:

@@ -44,8 +44,8 @@ def harness(
 
     \b
     Examples:
-      reef harness
-      reef harness show mine && $EDITOR mine/AGENTS.md && reef harness apply mine
+      reef harness -s pi
+      reef harness show mine -s pi && $EDITOR mine/AGENTS.md && reef harness apply mine -s pi
       reef harness proposals -s pi
     """  # fmt: skip
     if action == "show":
@@ -64,17 +64,19 @@ def _show(scenario: str, release: str, folder: str, as_json: bool) -> None:
     answer = Client().get("/reef/harness", {"release_id": release}, scenario)
     files = {path: text for path, text in output.part(answer, "files").items() if isinstance(text, str)}
     name = output.text(answer.get("release_id"))
+    more = "" if scenario == "default" else f" -s {scenario}"
     if folder:
         harness_folder.write(Path(folder), files, scenario, name)
     if as_json:
         output.print_json(answer)
     elif folder:
-        print(f"{len(files)} file{'' if len(files) == 1 else 's'} of {name} in {folder}. Change them, then: reef harness apply {folder}")
+        count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
+        print(f"{count} of {name} in {folder}. Change what is there, then: reef harness apply {folder}{more}")
     else:
         rows = [(path, output.size(len(text.encode(errors="replace"))), str(text.count("\n"))) for path, text in sorted(files.items())]
         output.print_table(("file", "size", "lines"), rows, f"{name} of '{scenario}' has no harness yet.")
-        more = "" if scenario == "default" else f" -s {scenario}"
-        print(f"With their texts: reef show {name} --files{more}. To change them: reef harness show FOLDER{more}")
+        texts = f"With their texts: reef show {name} --files{more}. " if files else ""
+        print(f"{texts}To change it: reef harness show FOLDER{more}")
 
 
 def _apply(scenario: str, folder: Path, consent: Consent, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 from daemon.paths import Home
 from reef_cli import output
 from reef_cli.engine_choice import EngineChoice, ask, parse, prepare
-from reef_cli.home_config import first_config, with_engine
+from reef_cli.home_config import EXAMPLES, TRAINING, first_config, with_engine
 from reef_cli.locations import home, shown
 from reef_cli.options import AsJSON, Yes
 from reef_cli.running import find
@@ -77,7 +77,10 @@ def _write(where: Home, choice: EngineChoice | None) -> list[str]:
             write_atomic(where.config.with_suffix(".yaml.before"), old, 0o600)
             write_atomic(where.config, new, 0o600)
             done.append(f"Changed the engine in {shown(where.config)}; the file as it was: {shown(where.config)}.before")
-    load(where, None, os.environ, {})
+    recipe = load(where, None, os.environ, {}).config.reef.recipe
+    if choice is not None and choice.url and recipe == TRAINING:
+        advice = f"set reef.recipe to {EXAMPLES} in {shown(where.config)}"
+        done.append(f"The recipe stays {recipe}, which trains weights, and those are the server's now: to learn by examples, {advice}.")
     missing = [path for path in (where.client_token, where.owner_token) if not path.exists()]
     Tokens.load(where)
     done += [f"Made the {path.name} token, {shown(path)} (readable by you alone)." for path in missing]

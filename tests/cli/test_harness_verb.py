@@ -25,11 +25,15 @@ async def test_it_is_written_changed_and_published_and_what_was_learned_meanwhil
     home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with live(home, capsys) as on:
-        assert "r1 of 'default' has no harness yet." in (await on.reef("harness")).out
+        empty = (await on.reef("harness")).out
+        assert empty == "r1 of 'default' has no harness yet.\nTo change it: reef harness show FOLDER\n"
         await publish(on.daemon, "- a\n- b\n- c\n")
         folder = tmp_path / "mine"
         told = await on.reef("harness", "show", str(folder))
         assert told.code == 0 and told.out.startswith("1 file of r2 in")
+        await on.daemon.owner.post("/reef/scenarios", json={"name": "pi"})
+        theirs = await on.reef("harness", "show", str(tmp_path / "theirs"), "-s", "pi")
+        assert theirs.out.endswith(f"then: reef harness apply {tmp_path / 'theirs'} -s pi\n"), "as it is typed"
         assert (await on.reef("harness", "show", str(folder))).err.startswith(f"Error: {folder} is there already, and not empty.")
         assert (await on.reef("harness", "apply", str(folder))).out == "r2 says that already; nothing would change.\n"
         (folder / "AGENTS.md").write_text("- a\n- b\n- mine\n")

@@ -49,6 +49,7 @@ def test_another_engine_replaces_its_section_alone(reef, home) -> None:
     config = load(home, None, {}, {}).config
     assert config.engine == UpstreamConfig(kind="upstream", url="http://127.0.0.1:11434/v1", model="qwen3:4b", api_key_env="MY_KEY")
     assert config.learn.mode == "manual"
+    assert "The recipe stays recipes.sft.recipe:SFTRecipe" in result.out and "recipes.demos.recipe:DemosRecipe" in result.out
     assert "{kind: llama" in home.config.with_suffix(".yaml.before").read_text()
 
 
