@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import stat
@@ -23,6 +22,7 @@ from typing import Final
 from daemon.errors import Conflict, DataError, StorageError
 from daemon.failpoints import failpoint
 from daemon.files import fsync_folder, sha256_file, write_atomic
+from daemon.harness.install_journal import Journal, read_journal, write_journal
 from daemon.harness.installed import MANIFEST, TREE, Manifest, read_manifest
 from daemon.harness_tree import MAX_FILE_BYTES, MAX_FILES, check_path
 
@@ -95,7 +95,10 @@ class Place:
         for path, content in files.items():
             check_path(path)
             _check_place(self.home, path)
-            content.text.encode()
+            try:
+                content.text.encode()
+            except UnicodeEncodeError as error:
+                raise DataError(f"{path} would hold half a character, which is no text.", "Mend the harness.") from error
 
     def lay_down(
         self, files: Mapping[str, Content], manifest: Manifest, replace: Collection[str] = (), keep: Collection[str] = ()
@@ -112,6 +115,7 @@ class Place:
             StorageError: the disk; what was there still works, or is completed by the next installation.
         """
         self.check(files)
+        before = {path: self._digest(path) for path in files}  # first: whatever is changed from now on is changed by somebody else
         allowed = {*replace, *keep, *manifest.shared}
         if refused := [path for path in self.foreign(files) if path not in allowed]:
             raise Conflict(
@@ -119,43 +123,60 @@ class Place:
                 "Move it away, or take its changes over: `reef update`",
             )
         last, digests = self.manifest(), {path: files[path].sha256 for path in sorted(files)}
-        gone = sorted(path for path, digest in (last.files if last else {}).items() if path not in files and self._may_go(path, digest))
+        gone = {
+            path: digest
+            for path, digest in sorted((last.files if last else {}).items())
+            if path not in files and self._may_go(path, digest)
+        }
         files = {path: content for path, content in files.items() if path not in keep}
         complete = manifest.model_copy(update={"files": digests})
         try:
             self._stage(files)
             failpoint("install.staged")
-            steps = {path: [index, content.sha256] for index, (path, content) in enumerate(files.items())}
-            journal = {"put": steps, "remove": gone, "manifest": complete.model_dump_json(indent=1)}
-            write_atomic(self.home / JOURNAL, json.dumps(journal), mode=0o600)
+            steps = {path: (index, content.sha256, before[path]) for index, (path, content) in enumerate(files.items())}
+            write_journal(self.home / JOURNAL, Journal(steps, gone, complete.model_dump_json(indent=1)))
             failpoint("install.journal-written")
-            self.recover()
         except OSError as error:
             raise StorageError(f"Cannot write {self.home}: {error.strerror}.", "Free disk space or mend the permissions.") from error
-        for path, content in files.items():
-            if sha256_file(self.home / path) != content.sha256:
-                raise StorageError(f"{self.home / path} does not hold what was written.", "Check the disk, then install again.")
+        late = self.recover()
+        if written := [path for path in late if path in manifest.shared]:
+            message = f"{', '.join(str(self.home / path) for path in written)}: written by somebody else at the same moment, so it stays."
+            raise Conflict(message, "The rest is in place. Do the same again for it.")
         return complete
 
-    def recover(self) -> None:
-        """Finish what an interrupted installation had decided, or throw away what it had not."""
-        journal = self.home / JOURNAL
-        if journal.exists():
-            try:
-                plan = json.loads(journal.read_text(encoding="utf-8"))
-                put, remove, manifest = dict(plan["put"]), list(plan["remove"]), str(plan["manifest"])
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise DataError(f"{journal} cannot be read: {error}.", "Move it away, then install again.") from error
-            for path, (index, digest) in put.items():
-                self._put(str(path), self.home / _STAGING / str(int(index)), str(digest))
+    def recover(self) -> list[str]:
+        """Finish what an interrupted installation had decided, or throw away what it had not.
+
+        Returns:
+            What somebody changed since it was decided: it stays as it is, and counts as changed by hand.
+
+        Raises:
+            DataError: the journal cannot be read. Conflict: something is in the way. StorageError: the disk.
+        """
+        try:
+            return self._recover()
+        except OSError as error:
+            raise StorageError(f"Cannot write {error.filename or self.home}: {error.strerror}.", _MEND) from error
+
+    def _recover(self) -> list[str]:
+        journal, late = self.home / JOURNAL, list[str]()
+        plan = read_journal(journal)
+        if plan is not None:
+            for path in plan.put:
+                _check_place(self.home, path)  # all of them first: what is in the way is named before anything moves
+            for path, (index, digest, before) in plan.put.items():
+                if not self._put(path, self.home / _STAGING / str(index), digest, before):
+                    late.append(path)
                 failpoint("install.put-one")
-            for path in remove:
-                self._remove(str(path))
-            write_atomic(self.home / MANIFEST, manifest, mode=0o600)
+            for path, digest in plan.remove.items():
+                if self._may_go(path, digest):
+                    self._remove(path)
+            write_atomic(self.home / MANIFEST, plan.manifest, mode=0o600)
             failpoint("install.written")
             journal.unlink()
             fsync_folder(self.home)
-        shutil.rmtree(self.home / _STAGING, ignore_errors=True)
+        _clear(self.home / _STAGING)
+        return late
 
     def remove_everything(self) -> None:
         """The whole place, whatever is in it. Raises StorageError."""
@@ -211,7 +232,7 @@ class Place:
 
     def _stage(self, files: Mapping[str, Content]) -> None:
         staging = self.home / _STAGING
-        shutil.rmtree(staging, ignore_errors=True)
+        _clear(staging)
         staging.mkdir(mode=0o700)
         for index, content in enumerate(files.values()):
             descriptor = os.open(staging / str(index), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, content.mode)
@@ -222,17 +243,24 @@ class Place:
         fsync_folder(staging)
         fsync_folder(self.home)
 
-    def _put(self, path: str, staged: Path, digest: str) -> None:
+    def _put(self, path: str, staged: Path, digest: str, before: str) -> bool:
+        """False: the file says neither what it said when this was decided, `before`, nor what it is to say."""
         target = self.home / path
-        check_path(path)
         if not staged.exists():
-            return  # renamed before the interruption
-        _check_place(self.home, path)
+            return True  # renamed before the interruption
+        if self._digest(path) not in (before, digest):
+            return False
         if sha256_file(staged) != digest:
             raise StorageError(f"{staged} does not hold what was written.", "Check the disk, then install again.")
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.replace(staged, target)
         fsync_folder(target.parent)
+        return True
+
+    def _digest(self, path: str) -> str:
+        """Empty: it is not there."""
+        there = self.home / path
+        return sha256_file(there) if there.is_file() else ""
 
     def _remove(self, path: str) -> None:
         check_path(path)
@@ -326,11 +354,28 @@ def _plain(home: Path, path: str) -> bool:
     return not any(home.joinpath(*parts[:length]).is_symlink() for length in range(1, len(parts) + 1))
 
 
+def _clear(path: Path) -> None:
+    """Whatever is there; what a link leads to stays."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def _check_place(home: Path, path: str) -> None:
+    """Raises Conflict for whatever is in the way of a plain file."""
     if not _plain(home, path):
         raise Conflict(f"{home / path} is a link, or lies behind one.", _NO_LINKS)
-    if (home / path).is_dir():
-        raise Conflict(f"{home / path} is a folder where a file should be.", "Move it away, then try again.")
+    for part in (path, *map(str, PurePosixPath(path).parents)):
+        try:
+            mode = (home / part).lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # what is nearer to the top says why
+        wanted = stat.S_ISREG(mode) if part == path else stat.S_ISDIR(mode)
+        if not wanted:
+            what = "a folder" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "no plain file"
+            message = f"{home / part} is {what} where a {'file' if part == path else 'folder'} should be."
+            raise Conflict(message, "Move it away, then try again.")
 
 
 def _kept(there: Path, path: str, keep: Collection[str]) -> bool:

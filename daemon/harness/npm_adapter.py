@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -62,30 +62,33 @@ class NpmAdapter(Adapter):
 
     def install(self, context: InstallContext, seen: Mapping[str, str] = MappingProxyType({})) -> Installed:
         with held(context.home) as place:
-            return self._lay_down(context, place, self.render(context, place.present), seen)
+            return self._lay_down(context, place, lambda: (self.render(context, place.present), ()), seen)
 
     def renew(self, context: InstallContext) -> Installed:
         with held(context.home) as place:
-            was = read_tree(context.home)
-            now = self.read_back(replace(context, tree=was), place.current(self.reads))
-            rendering = self.render(replace(context, tree=was), place.present)
-            by_hand = self.render(replace(context, tree=now), place.present).files
-            files = {path: by_hand.get(path, text) if path in rendering.shared else text for path, text in rendering.files.items()}
-            rendering = replace(rendering, files=files)
-            kept = place.foreign(agent_files(rendering))
-            return self._lay_down(replace(context, tree=was), place, rendering, kept=kept)
+            laid = replace(context, tree=read_tree(context.home))
+            return self._lay_down(laid, place, lambda: self._renewed(laid, place))
+
+    def _renewed(self, context: InstallContext, place: Place) -> tuple[Rendering, Collection[str]]:
+        """As it is to be now, with what was changed by hand; and what is to stay as it is."""
+        now = self.read_back(context, place.current(self.reads))
+        rendering = self.render(context, place.present)
+        by_hand = self.render(replace(context, tree=now), place.present).files
+        files = {path: by_hand.get(path, text) if path in rendering.shared else text for path, text in rendering.files.items()}
+        rendering = replace(rendering, files=files)
+        return rendering, place.foreign(agent_files(rendering))
 
     def _lay_down(
         self,
         context: InstallContext,
         place: Place,
-        rendering: Rendering,
+        draw: Callable[[], tuple[Rendering, Collection[str]]],
         seen: Mapping[str, str] = MappingProxyType({}),
-        kept: Collection[str] = (),
     ) -> Installed:
-        place.check(agent_files(rendering))  # first: what does not fit is refused before anything is fetched
+        place.check(agent_files(draw()[0]))  # first: what does not fit is refused before anything is fetched
         runtime = self.runtime(context)
         program = runtime.ensure(_log.info)
+        rendering, kept = draw()  # anew: to fetch takes minutes, in which the agent may have written its files
         launcher = launcher_path(context.home, self.name)
         line = served_line(context.base_url, context.model_id, context.context_tokens)
         served = Served(context.home.parent / SERVED, line, context.home.parent.parent) if line is not None else None

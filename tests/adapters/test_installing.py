@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from daemon.errors import Conflict, DataError, StorageError
+from daemon.harness import installing
 from daemon.harness.installed import Binding, Manifest
 from daemon.harness.installing import Content, held
 
@@ -108,6 +110,7 @@ def test_the_second_of_two_installations_is_told_and_a_file_in_the_way_is_too(tm
 
 SCRIPT = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from tests.adapters.test_installing import lay
 lay(Path(sys.argv[1]), {"agent/AGENTS.md": "new", "agent/SYSTEM.md": "new"})
@@ -134,3 +137,109 @@ def test_killed_at_any_point_the_old_files_or_the_new_ones_are_there_in_the_end(
     found.pop("installed.json")
     old = {"agent/AGENTS.md": "old", "agent/skills/gone.md": "old"}
     assert found == (old if whole == "old" else {"agent/AGENTS.md": "new", "agent/SYSTEM.md": "new"})
+
+
+def _late(monkeypatch: pytest.MonkeyPatch, point: str, act: Callable[[], object]) -> None:
+    """Let `act` happen once, at the failpoint."""
+    waiting = [act]
+
+    def reached(name: str) -> None:
+        if name == point and waiting:
+            waiting.pop()()
+
+    monkeypatch.setattr(installing, "failpoint", reached)
+
+
+@pytest.mark.parametrize("point", ["install.staged", "install.journal-written", "install.put-one"])
+def test_what_is_changed_in_the_midst_of_an_installation_stays_and_counts_as_changed_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    home = tmp_path / "pi"
+    lay(home, {"agent/A.md": "old", "agent/Z.md": "old", "agent/gone.md": "old"})
+
+    def edit() -> None:
+        for name in ("Z.md", "gone.md", "new.md"):
+            (home / "agent" / name).write_text("mine")
+
+    _late(monkeypatch, point, edit)
+    lay(home, {"agent/A.md": "new", "agent/Z.md": "new", "agent/new.md": "new"})
+    assert {path: text for path, text in texts(home).items() if path != "installed.json"} == {
+        "agent/A.md": "new", "agent/Z.md": "mine", "agent/gone.md": "mine", "agent/new.md": "mine"
+    }  # fmt: skip
+    with pytest.raises(Conflict, match=r"Z\.md.*new\.md: not as Reef wrote it"):
+        lay(home, {"agent/A.md": "newer", "agent/Z.md": "newer", "agent/new.md": "newer"})
+
+
+def test_what_is_changed_between_a_crash_and_the_next_installation_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "pi"
+    lay(home, {"agent/A.md": "old", "agent/gone.md": "old"})
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    _late(monkeypatch, "install.journal-written", die)
+    with pytest.raises(KeyboardInterrupt):
+        lay(home, {"agent/A.md": "new", "agent/B.md": "new"})
+    (home / "agent/A.md").write_text("mine")
+    (home / "agent/gone.md").write_text("mine")
+    with held(home):
+        pass
+    found = texts(home)
+    found.pop("installed.json")
+    assert found == {"agent/A.md": "mine", "agent/B.md": "new", "agent/gone.md": "mine"}
+
+
+def test_a_shared_file_that_the_agent_writes_in_the_midst_is_told_and_merged_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "pi"
+    lay(home, {"agent/settings.json": "old"}, shared=("agent/settings.json",))
+    _late(monkeypatch, "install.staged", lambda: (home / "agent/settings.json").write_text("the agent's"))
+    with pytest.raises(Conflict, match=r"settings\.json: written by somebody else at the same moment"):
+        lay(home, {"agent/settings.json": "new"}, shared=("agent/settings.json",))
+    assert texts(home)["agent/settings.json"] == "the agent's"
+    lay(home, {"agent/settings.json": "new"}, shared=("agent/settings.json",))
+    assert texts(home)["agent/settings.json"] == "new"
+
+
+@pytest.mark.parametrize("kind", ["file for a folder", "folder for a file", "pipe", "pipe for a folder"])
+def test_whatever_is_in_the_way_is_named_before_anything_moves(tmp_path: Path, kind: str) -> None:
+    home = tmp_path / "pi"
+    lay(home, {"agent/A.md": "old"})
+    there = home / "agent" / ("A.md" if kind in ("pipe", "folder for a file") else "skills")
+    there.unlink(missing_ok=True)
+    if kind == "folder for a file":
+        there.mkdir()
+    elif "pipe" in kind:
+        os.mkfifo(there)
+    else:
+        there.write_text("mine")
+    before = texts(home) if kind == "file for a folder" else None
+    for _ in range(2):  # nothing is left behind that the second would stumble over
+        with pytest.raises(Conflict, match="Move it away"):
+            lay(home, {"agent/A.md": "new", "agent/skills/x/SKILL.md": "new"})
+    assert not (home / "journal.json").exists() and (before is None or texts(home) == before)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{",
+        b"[]",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"put": {"../../x": [0, "a", ""]}, "remove": {}, "manifest": ""}',
+        b'{"put": {}, "remove": {"/etc/x": "a"}, "manifest": ""}',
+        b'{"put": {"a": 5}, "remove": {}, "manifest": ""}',
+    ],
+    ids=["cut", "list", "bytes", "deep", "outside", "absolute", "number"],
+)
+def test_a_damaged_journal_is_named_and_touches_nothing(tmp_path: Path, text: bytes) -> None:
+    home = tmp_path / "pi"
+    lay(home, {"agent/A.md": "old"})
+    (home / "journal.json").write_bytes(text)
+    with pytest.raises(DataError, match=r"journal\.json cannot be read"):
+        lay(home, {"agent/A.md": "new"})
+    assert (home / "agent/A.md").read_text() == "old"
+    (home / "journal.json").unlink()
+    lay(home, {"agent/A.md": "new"})
