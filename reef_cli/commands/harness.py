@@ -126,7 +126,7 @@ def _proposals(scenario: str, as_json: bool) -> None:
         name, findings = output.text(one.get("proposal_id")), one.get("findings")
         facts = [output.age(one.get("proposed_at")), output.printable(output.text(one.get("change")))]
         facts += [f"the guard found {findings}"] if findings else []
-        facts += ["aged"] if one.get("aged") else []
+        facts += ["no longer fits what serves"] if one.get("aged") else []
         print(f"{output.paint(name, output.BOLD)} {' · '.join(facts)}")
         for change in output.rows(one, "mutations"):
             print(output.printable(f"    {output.text(change.get('kind'))} {output.text(change.get('entry'))}  {said(change)}".rstrip()))
