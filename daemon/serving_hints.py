@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from daemon.records import Message
+
+
+_SAMPLING: Final = {"temperature": (0.0, 2.0), "top_p": (0.0, 1.0), "top_k": (0.0, float(1 << 20)), "min_p": (0.0, 1.0)}
+"""What hints may set, and between which bounds; no other number, and none that is no number, gets into a request."""
 
 
 class Demonstration(BaseModel):
@@ -28,6 +34,17 @@ class ServingHints(BaseModel):
     demonstrations: tuple[Demonstration, ...] = ()
     sampling: dict[str, float] = Field(default_factory=dict)
     """Defaults for what the client leaves open: temperature, top_p, top_k, min_p."""
+
+    @field_validator("sampling")
+    @classmethod
+    def _within_bounds(cls, sampling: dict[str, float]) -> dict[str, float]:
+        for name, value in sampling.items():
+            if name not in _SAMPLING:
+                raise ValueError(f"{name!r} is none of {', '.join(_SAMPLING)}")
+            least, most = _SAMPLING[name]
+            if not least <= value <= most:
+                raise ValueError(f"{name} must be between {least:g} and {most:g}")
+        return sampling
 
     def apply(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The effective prompt: prefix and demonstrations after the client's leading system messages, then the conversation.

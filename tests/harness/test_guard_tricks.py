@@ -278,3 +278,10 @@ def test_plain_settings_are_not_shown() -> None:
     plain = {"theme": "dark", "compaction": {"enabled": True}, "model_reasoning_effort": "high", "temperature": 0.2, "tui": {"speed": 3},
              "hideThinkingBlock": True, "language": "de", "$schema": "x"}  # fmt: skip
     assert found({"settings.json": json.dumps(plain)}) == []
+
+
+@pytest.mark.parametrize("sampling", ['"temperature": NaN', '"top_k": 1e999', '"temperature": -1', '"top_p": 2', '"max_tokens": 0'])
+def test_hints_that_no_request_may_ask_for_are_refused(sampling: str) -> None:
+    """Each would have failed every request that left it open."""
+    with pytest.raises(DataError, match=r"serving\.json"):
+        check_harness(HarnessTree({"serving.json": f'{{"sampling": {{{sampling}}}}}'}))
