@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from daemon.records import Message
 
-
 _SAMPLING: Final = {"temperature": (0.0, 2.0), "top_p": (0.0, 1.0), "top_k": (0.0, float(1 << 20)), "min_p": (0.0, 1.0)}
 """What hints may set, and between which bounds; no other number, and none that is no number, gets into a request."""
 
