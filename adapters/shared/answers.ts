@@ -35,12 +35,24 @@ export async function statusLines(installed: Installed): Promise<{ changes: Answ
 export async function diffLines(installed: Installed): Promise<string[]> {
   const changes = await ask(installed, "GET", changesPath(installed), PATIENT_MS);
   if (!isNew(installed, changes)) return [`${installed.release_id || text(changes.head)} is installed and serves: nothing differs.`];
-  if (!installed.release_id) return [step(installed, changes)];
-  const names = `${encodeURIComponent(installed.release_id)}/diff/${encodeURIComponent(text(changes.head))}`;
-  const path = `/reef/scenarios/${encodeURIComponent(installed.scenario)}/releases/${names}`;
-  const lines = list((await ask(installed, "GET", path, PATIENT_MS)).files).flatMap(fileLines);
+  const head = text(changes.head);
+  let lines: string[];
+  let whole: string;
+  if (installed.release_id) {
+    const names = `${encodeURIComponent(installed.release_id)}/diff/${encodeURIComponent(head)}`;
+    const path = `/reef/scenarios/${encodeURIComponent(installed.scenario)}/releases/${names}`;
+    lines = list((await ask(installed, "GET", path, PATIENT_MS)).files).flatMap(fileLines);
+    whole = `reef diff ${installed.release_id} ${head} -s ${installed.scenario}`;
+  } else {
+    // all that there is would come
+    const files = object((await ask(installed, "GET", `/reef/harness?release_id=${encodeURIComponent(head)}`, PATIENT_MS)).files);
+    lines = Object.keys(files)
+      .sort()
+      .flatMap((name) => [name, ...text(files[name]).replace(/\n$/, "").split("\n").map((line) => `  + ${line}`)]);
+    whole = `reef show ${head} --files -s ${installed.scenario}`;
+  }
   const rest = lines.length - MOST_LINES;
-  const more = rest > 0 ? [`… ${rest} more lines: reef diff ${installed.release_id} ${text(changes.head)} -s ${installed.scenario}`] : [];
+  const more = rest > 0 ? [`… ${rest} more lines: ${whole}`] : [];
   return [step(installed, changes), ...lines.slice(0, MOST_LINES), ...more];
 }
 

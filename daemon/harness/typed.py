@@ -136,13 +136,17 @@ def _diff(told: Told) -> str:
     head = text(found.get("head"))
     if not is_new(told, found):
         return f"{told.release_id or head} is installed and serves: nothing differs."
-    if not told.release_id:
-        return step(told, found)
-    path = f"{told.scenario_path}/releases/{quote(told.release_id, safe='')}/diff/{quote(head, safe='')}"
-    files = map(as_object, as_list(ask(told, "GET", path, PATIENT_S).get("files")))
-    lines = [line for file in files for line in _file_lines(file)]
+    if told.release_id:
+        path = f"{told.scenario_path}/releases/{quote(told.release_id, safe='')}/diff/{quote(head, safe='')}"
+        files = map(as_object, as_list(ask(told, "GET", path, PATIENT_S).get("files")))
+        lines = [line for file in files for line in _file_lines(file)]
+        whole = f"reef diff {told.release_id} {head} -s {told.scenario}"
+    else:  # all that there is would come
+        texts = as_object(ask(told, "GET", f"/reef/harness?release_id={quote(head, safe='')}", PATIENT_S).get("files"))
+        lines = [line for name in sorted(texts) for line in (name, *(f"  + {one}" for one in text(texts[name]).splitlines()))]
+        whole = f"reef show {head} --files -s {told.scenario}"
     rest = len(lines) - _MOST_LINES
-    more = [f"… {rest} more lines: reef diff {told.release_id} {head} -s {told.scenario}"] if rest > 0 else []
+    more = [f"… {rest} more lines: {whole}"] if rest > 0 else []
     return "\n".join([step(told, found), *lines[:_MOST_LINES], *more])
 
 

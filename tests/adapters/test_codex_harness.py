@@ -170,6 +170,17 @@ def test_feedback_finds_the_answer_where_another_server_gave_it_its_id(tmp_path:
     assert "holds no record" in str(hook.answer_to(event, tmp_path / "reef.json")["reason"]), "a session that Reef does not know"
 
 
+def test_what_the_first_release_would_bring_is_shown_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    binding = tmp_path / "reef.json"
+    binding.write_text(json.dumps({**json.loads(rendered(tmp_path, {}).files["reef.json"]), "release_id": ""}))
+    monkeypatch.setattr(typed, "changes", lambda told, wait_s=0.0: {"head": "r2", "line": "+2 rules", "harness_changed": True})
+    files = {"skills/a/SKILL.md": "x\n" * 50, "AGENTS.md": "- One.\n- Two.\n"}
+    monkeypatch.setattr(typed, "ask", lambda told, method, path, wait_s: {"files": files if path == "/reef/harness?release_id=r2" else {}})
+    said = str(hook.answer_to({"hook_event_name": "UserPromptSubmit", "prompt": "$reef-diff"}, binding)["reason"]).splitlines()
+    assert said[:5] == ["Reef r2: +2 rules", "AGENTS.md", "  + - One.", "  + - Two.", "skills/a/SKILL.md"]
+    assert said[-1] == "… 14 more lines: reef show r2 --files -s codex" and len(said) == 42
+
+
 def test_commands_are_answered_in_codex_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binding = tmp_path / "reef.json"
     binding.write_text(rendered(tmp_path, {}).files["reef.json"])
