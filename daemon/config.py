@@ -67,7 +67,7 @@ class ReefConfig(Section):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, use_attribute_docstrings=True)
     __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
 
-    recipe: str = Field(default="recipes.sft.recipe:SFTRecipe", min_length=1)
+    recipe: str = Field(default="sft", min_length=1)
     """The learning method: an installed name (`sft`, `demos`) or a dotted path `package.module:Class`."""
 
     @property

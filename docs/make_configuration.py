@@ -57,7 +57,7 @@ reef config check     # also whether the recipes are there and take their settin
 
 ```yaml
 reef:
-  recipe: recipes.sft.recipe:SFTRecipe
+  recipe: sft
   batch_size: 8
 server: {port: 8900}
 engine: {kind: llama, model: embedded}

@@ -29,8 +29,8 @@ storage:
 """
 
 
-TRAINING = "recipes.sft.recipe:SFTRecipe"
-EXAMPLES = "recipes.demos.recipe:DemosRecipe"
+TRAINING = "sft"
+EXAMPLES = "demos"
 _SFT = f"{TRAINING} # how to learn; its own settings go below it"
 _DEMOS = f"{EXAMPLES} # how to learn: by examples, for the weights are the server's; its own settings go below it"
 

@@ -49,7 +49,7 @@ def test_another_engine_replaces_its_section_alone(reef, home) -> None:
     config = load(home, None, {}, {}).config
     assert config.engine == UpstreamConfig(kind="upstream", url="http://127.0.0.1:11434/v1", model="qwen3:4b", api_key_env="MY_KEY")
     assert config.learn.mode == "manual"
-    assert "The recipe stays recipes.sft.recipe:SFTRecipe" in result.out and "recipes.demos.recipe:DemosRecipe" in result.out
+    assert "The recipe stays sft" in result.out and "set reef.recipe to demos" in result.out
     assert "{kind: llama" in home.config.with_suffix(".yaml.before").read_text()
 
 
@@ -113,9 +113,9 @@ def test_any_name_survives_the_file(home, model: str) -> None:
 
 def test_a_home_whose_weights_are_elsewhere_learns_without_them(home) -> None:
     home.root.mkdir(parents=True)
-    for choice, recipe in ((EngineChoice("embedded"), "SFTRecipe"), (EngineChoice("m", "http://127.0.0.1:1/v1"), "DemosRecipe")):
+    for choice, recipe in ((EngineChoice("embedded"), "sft"), (EngineChoice("m", "http://127.0.0.1:1/v1"), "demos")):
         home.config.write_text(first_config(choice))
-        assert load(home, None, {}, {}).config.reef.recipe.endswith(recipe)
+        assert load(home, None, {}, {}).config.reef.recipe == recipe
 
 
 def test_a_model_to_download_is_fetched_checked_and_named(reef, home, monkeypatch) -> None:
