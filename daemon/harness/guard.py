@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from daemon.harness.finding import Finding
-from daemon.harness.programs import RUNS, is_program, started
+from daemon.harness.programs import RUNS, is_program, lifted, started
 from daemon.harness.settings_guard import inspect_settings, line_of, read, texts
 from daemon.harness.wording import found as words
 from daemon.harness_tree import SERVING_HINTS_PATH, HarnessTree
@@ -56,6 +56,8 @@ def _inspect(before: HarnessTree, after: HarnessTree, personal: Mapping[str, Col
             continue
         if path.endswith(".json") and path != SERVING_HINTS_PATH:
             yield from _bounded(path, new or "", inspect_settings(path, old, new))
+        if old is not None and new is not None:
+            yield from _bounded(path, old, lifted(path, old, new))
         if old is not None and new is None and is_program(path, old):
             yield Finding.of(path, 1, old, GONE)
     yield from _taken(before, after, personal)

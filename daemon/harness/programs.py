@@ -38,6 +38,10 @@ _BREAK = re.compile(r"[\r\x0b\x0c\x85\u2028\u2029]")
 _KEY = r"(?:allowed[-_ ]?tools?|tools?|hooks?|shell|commands?|run|exec\w*|scripts?|permissions?[-_ ]?\w*|mcp\w*|env)"
 _GRANT = re.compile(_KEY, re.IGNORECASE)
 _GRANT_LINE = re.compile(rf"(?:^|[{{,])[ \t]*[\"']?({_KEY})[\"']?[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_RESTRICTION = re.compile(
+    r"^[ \t]*[\"']?(disallow\w*[-_ ]?tools?|disable[-_ ]?model[-_ ]?invocation|tools?|permissions?)[\"']?[ \t]*:",
+    re.IGNORECASE | re.MULTILINE,
+)
 _ENTRY_END = re.compile(r"\n(?![ \t]|[ \t]*-\s)")
 _PLAIN_LINE = re.compile(r"[ \t]*(?:$|#|[\w\"']|-[ \t])[^\\]*")
 _MOST_SHOWN = 2000
@@ -46,6 +50,7 @@ RUNS = "executable: it never activates without a person's yes"
 STARTS = "a shell command that runs when this is used"
 GRANTS = "tools or programs that are granted without asking"
 LANGUAGE = "front matter in another language, which an agent may run as a program"
+LIFTED = "a restriction is lifted"
 UNREADABLE = "front matter that cannot be read, and may grant tools or start programs"
 
 
@@ -71,6 +76,26 @@ def started(path: str, text: str) -> Iterator[Finding]:
         header = text
     if header:
         yield from _granted(path, header)
+
+
+def lifted(path: str, before: str, after: str) -> Iterator[Finding]:
+    """What kept a command, a skill or an agent from something, and is not said any more. That its tools are others is a grant."""
+    if not _EXPANDED.search(path):
+        return
+    stands = list(_restrictions(after))
+    keys, entries = {key for key, _, _ in stands if _GRANT.fullmatch(key)}, {entry for _, _, entry in stands}
+    for key, line, entry in _restrictions(before):
+        if entry not in entries and key not in keys:
+            yield Finding.of(path, line, entry[:_MOST_SHOWN], LIFTED)
+
+
+def _restrictions(text: str) -> Iterator[tuple[str, int, str]]:
+    """Key, line and whole entry of each in the front matter."""
+    header, _ = cut_header(text)
+    lines, broken = Lines(header), _BREAK.sub("\n", header.replace("\r\n", " \n"))  # of the same length
+    for match in _RESTRICTION.finditer(broken):
+        end = _ENTRY_END.search(broken, match.end())
+        yield match[1].casefold(), lines.number(match.start(1)), header[match.start(1) : end.start() if end else None].strip()
 
 
 def _shell(text: str) -> Iterator[tuple[int, str]]:

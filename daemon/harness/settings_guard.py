@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from daemon.harness.finding import Finding
+from daemon.harness.programs import LIFTED
 from daemon.harness_tree import SETTINGS_PATH
 from daemon.records import JSON
 
@@ -36,7 +37,6 @@ _PLAIN = re.compile(
 """What an agent looks like, how long it thinks and how much it says."""
 _PLAIN_VALUE = re.compile(r"[\w +,.-]{0,64}")
 WIDENED = "widened permissions"
-LIFTED = "a restriction is lifted"
 STARTS = "a program that the agent starts"
 UNKNOWN = "a setting that Reef does not know to be harmless"
 

@@ -178,3 +178,31 @@ def test_more_than_a_person_can_look_at_is_still_all_or_nothing() -> None:
     other = {**many, "prompts/p9.md": many["prompts/p9.md"] + "https://one-more.example\n"}
     assert finding_id(inspect(HarnessTree(), HarnessTree(other))[-1]) != finding_id(found[-1])
     assert isinstance(found[0], Finding)
+
+
+SHIP = "---\nname: x\ndescription: Ship it.\n{}---\nShip it.\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("disable-model-invocation: true\n", "", ["disable-model-invocation: true"]),
+        ("disable-model-invocation: true\n", "disable-model-invocation: false\n", ["disable-model-invocation: true"]),
+        ("disallowed-tools:\n  - Bash\n  - Write\n", "disallowed-tools:\n  - Write\n", ["disallowed-tools:\n  - Bash\n  - Write"]),
+        ("tools: Read\n", "", ["tools: Read"]),
+        ("permission:\n  edit: deny\n", "", ["permission:\n  edit: deny"]),
+        ("allowed-tools: Read\n", "", []),
+        ("disable-model-invocation: true\n", "disable-model-invocation: true\nmodel: x\n", []),
+        ("", "disable-model-invocation: true\n", []),
+    ],
+)
+def test_a_restriction_that_leaves_a_skills_front_matter_is_told(before: str, after: str, told: list[str]) -> None:
+    path = "skills/x/SKILL.md"
+    found = inspect(HarnessTree({path: SHIP.format(before)}), HarnessTree({path: SHIP.format(after)}))
+    assert [one.span for one in found if one.reason == "a restriction is lifted"] == told
+    assert all(one.line == 4 for one in found)
+
+
+def test_a_skill_that_goes_with_its_restriction_lifts_nothing() -> None:
+    before = HarnessTree({"skills/x/SKILL.md": SHIP.format("disable-model-invocation: true\n")})
+    assert inspect(before, HarnessTree({})) == []
