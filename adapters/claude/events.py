@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from daemon.records import JSON, JSONObject
+from adapters.shared.events import content_text, events, integer, string
+from adapters.shared.objects import as_object
+from daemon.records import JSONObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +25,22 @@ def read_events(lines: Iterable[str]) -> Outcome:
     reply = ""
     result: JSONObject = {}
     response_ids: dict[str, None] = {}
-    for line in lines:
-        event = _parse(line)
-        message = _object(event.get("message"))
+    for event in events(lines):
+        message = as_object(event.get("message"))
         if event.get("type") == "assistant" and event.get("parent_tool_use_id") is None:
-            response = _string(message.get("id"))
+            response = string(message.get("id"))
             if response.startswith("msg_"):
                 response_ids[response] = None
-            reply = _text(message.get("content")) or reply
+            reply = content_text(message.get("content")) or reply
         elif event.get("type") == "result":
             result = event
-    usage = _object(result.get("usage"))
-    read = sum(_integer(usage.get(name)) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"))
+    usage = as_object(result.get("usage"))
+    read = sum(integer(usage.get(name)) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"))
     denials = result.get("permission_denials")
-    denied = [_string(_object(one).get("tool_name")) for one in denials] if isinstance(denials, list) else []
-    said = _string(result.get("result"))
+    denied = [string(as_object(one).get("tool_name")) for one in denials] if isinstance(denials, list) else []
+    said = string(result.get("result"))
     error = _error(result, said)
-    return Outcome(reply if error else said or reply, tuple(response_ids), error, read, _integer(usage.get("output_tokens")), tuple(denied))
+    return Outcome(reply if error else said or reply, tuple(response_ids), error, read, integer(usage.get("output_tokens")), tuple(denied))
 
 
 def _error(result: JSONObject, said: str) -> str:
@@ -48,29 +48,4 @@ def _error(result: JSONObject, said: str) -> str:
         return "Claude Code stopped before the task was over."
     if result.get("is_error") is not True and result.get("subtype") == "success":
         return ""
-    return said or _string(result.get("subtype")) or "The task failed."
-
-
-def _parse(line: str) -> JSONObject:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return {}
-    return _object(event)
-
-
-def _text(content: JSON) -> str:
-    parts = content if isinstance(content, list) else []
-    return "".join(_string(part.get("text")) for part in parts if isinstance(part, dict) and part.get("type") == "text")
-
-
-def _object(value: JSON) -> JSONObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _string(value: JSON) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _integer(value: JSON) -> int:
-    return value if isinstance(value, int) else 0
+    return said or string(result.get("subtype")) or "The task failed."

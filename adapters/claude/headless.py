@@ -8,8 +8,9 @@ from typing import Final
 from adapters.claude.environment import HEADERS, task_headers
 from adapters.claude.events import read_events
 from daemon.harness.adapter import HeadlessTask, TaskOutcome
-from daemon.harness.headless import run_to_end
+from daemon.harness.headless import run_to_end, task_outcome
 from daemon.harness.runtime import Program
+from daemon.records import JSONObject
 
 _TOOLS: Final = "Bash,Edit,Write,NotebookEdit,WebFetch"
 """Run without asking, for there is nobody to ask. What the settings deny stays denied."""
@@ -27,17 +28,10 @@ def run_headless(program: Program, first: Sequence[str], own: Mapping[str, str],
     environment = {**program.environment(task.environment), **own, **headers}
     ended = run_to_end(command, task.working_copy, environment, task.prompt, task.timeout_s)
     outcome = read_events(ended.output.splitlines())
-    error = f"No answer within {task.timeout_s:.0f} s." if ended.timed_out else outcome.error
-    return TaskOutcome(
-        exit_code=ended.exit_code if ended.exit_code != 0 or not error else 1,
-        text=outcome.reply,
-        timed_out=ended.timed_out,
-        log=ended.log,
-        details={
-            "error": error,
-            "response_ids": list(outcome.response_ids),
-            "input_tokens": outcome.input_tokens,
-            "output_tokens": outcome.output_tokens,
-            "denied": list(outcome.denied),
-        },
-    )
+    details: JSONObject = {
+        "response_ids": list(outcome.response_ids),
+        "input_tokens": outcome.input_tokens,
+        "output_tokens": outcome.output_tokens,
+        "denied": list(outcome.denied),
+    }
+    return task_outcome(task, ended, outcome.reply, outcome.error, details)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from adapters.shared.events import events, integer, string
 from adapters.shared.objects import as_object
-from daemon.records import JSON, JSONObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,36 +22,19 @@ def read_events(lines: Iterable[str]) -> Outcome:
     """Read the events of one task. Lines that are no JSON object are skipped."""
     reply, session, error, over = "", "", "", False
     input_tokens = output_tokens = 0
-    for line in lines:
-        event = _parse(line)
+    for event in events(lines):
         kind, item = event.get("type"), as_object(event.get("item"))
         if kind == "thread.started":
-            session = _string(event.get("thread_id"))
+            session = string(event.get("thread_id"))
         elif kind == "item.completed" and item.get("type") == "agent_message":
-            reply = _string(item.get("text")) or reply
+            reply = string(item.get("text")) or reply
         elif kind == "turn.failed":
-            error, over = _string(as_object(event.get("error")).get("message")) or "codex failed.", True
+            error, over = string(as_object(event.get("error")).get("message")) or "codex failed.", True
         elif kind == "turn.completed":
             error, over = "", True
             usage = as_object(event.get("usage"))
-            input_tokens += _integer(usage.get("input_tokens"))
-            output_tokens += _integer(usage.get("output_tokens"))
+            input_tokens += integer(usage.get("input_tokens"))
+            output_tokens += integer(usage.get("output_tokens"))
     if not over:
         error = "codex stopped before the task was over."
     return Outcome(reply, session, error, input_tokens, output_tokens)
-
-
-def _parse(line: str) -> JSONObject:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return {}
-    return event if isinstance(event, dict) else {}
-
-
-def _string(value: JSON) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _integer(value: JSON) -> int:
-    return value if isinstance(value, int) else 0

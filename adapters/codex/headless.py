@@ -8,9 +8,10 @@ from typing import Final
 from adapters.codex.events import read_events
 from adapters.codex.settings import FOLDER_VARIABLE, SESSION_VARIABLE
 from daemon.harness.adapter import HeadlessTask, TaskOutcome
-from daemon.harness.headless import run_to_end
+from daemon.harness.headless import run_to_end, task_outcome
 from daemon.harness.launcher import plain_folder
 from daemon.harness.runtime import Program
+from daemon.records import JSONObject
 
 _OPTIONS: Final = ("exec", "--json", "--skip-git-repo-check", "--sandbox", "workspace-write", "-")
 
@@ -27,16 +28,9 @@ def run_headless(program: Program, own: Mapping[str, str], task: HeadlessTask) -
     environment = {**program.environment(task.environment), **own, **told}
     ended = run_to_end([str(program.command), *_OPTIONS], task.working_copy, environment, task.prompt, task.timeout_s)
     outcome = read_events(ended.output.splitlines())
-    error = f"No answer within {task.timeout_s:.0f} s." if ended.timed_out else outcome.error
-    return TaskOutcome(
-        exit_code=ended.exit_code if ended.exit_code != 0 or not error else 1,
-        text=outcome.reply,
-        timed_out=ended.timed_out,
-        log=ended.log,
-        details={
-            "error": error,
-            "agent_session": outcome.session,
-            "input_tokens": outcome.input_tokens,
-            "output_tokens": outcome.output_tokens,
-        },
-    )
+    details: JSONObject = {
+        "agent_session": outcome.session,
+        "input_tokens": outcome.input_tokens,
+        "output_tokens": outcome.output_tokens,
+    }
+    return task_outcome(task, ended, outcome.reply, outcome.error, details)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from daemon.records import JSON, JSONObject
+from adapters.shared.events import events, integer, string
+from daemon.records import JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +22,21 @@ def read_events(lines: Iterable[str]) -> Outcome:
     """Read the events of one task. Lines that are no JSON object are skipped."""
     reply, session, error, finished = "", "", "", ""
     input_tokens = output_tokens = 0
-    for line in lines:
-        event = _parse(line)
-        session = _string(event.get("sessionID")) or session
+    for event in events(lines):
+        session = string(event.get("sessionID")) or session
         part = event.get("part")
         kind = event.get("type")
         if kind == "error":
             error = _error(event.get("error"))
         elif isinstance(part, dict) and kind == "text":
-            reply = _string(part.get("text")) or reply
+            reply = string(part.get("text")) or reply
         elif isinstance(part, dict) and kind == "step_finish":
-            finished = _string(part.get("reason"))
+            finished = string(part.get("reason"))
             tokens = part.get("tokens")
             if isinstance(tokens, dict):
                 cache = tokens.get("cache")
-                input_tokens += _integer(tokens.get("input")) + (_integer(cache.get("read")) if isinstance(cache, dict) else 0)
-                output_tokens += _integer(tokens.get("output"))
+                input_tokens += integer(tokens.get("input")) + (integer(cache.get("read")) if isinstance(cache, dict) else 0)
+                output_tokens += integer(tokens.get("output"))
     if not error and finished in ("", "tool-calls"):
         error = "opencode stopped before the task was over."
     return Outcome(reply, session, error, input_tokens, output_tokens)
@@ -48,21 +47,5 @@ def _error(value: JSON) -> str:
     if not isinstance(value, dict):
         return "The task failed."
     data = value.get("data")
-    message = _string(data.get("message")) if isinstance(data, dict) else ""
-    return message or _string(value.get("name")) or "The task failed."
-
-
-def _parse(line: str) -> JSONObject:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return {}
-    return event if isinstance(event, dict) else {}
-
-
-def _string(value: JSON) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _integer(value: JSON) -> int:
-    return value if isinstance(value, int) else 0
+    message = string(data.get("message")) if isinstance(data, dict) else ""
+    return message or string(value.get("name")) or "The task failed."

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from adapters.pi.events import read_events
 from daemon.harness.adapter import HeadlessTask, TaskOutcome
-from daemon.harness.headless import run_to_end
+from daemon.harness.headless import run_to_end, task_outcome
 from daemon.harness.runtime import Program
+from daemon.records import JSONObject
 
 
 def run_headless(program: Program, own: Mapping[str, str], task: HeadlessTask) -> TaskOutcome:
@@ -23,16 +24,9 @@ def run_headless(program: Program, own: Mapping[str, str], task: HeadlessTask) -
         command += ["--session-id", task.session]
     ended = run_to_end(command, task.working_copy, {**program.environment(task.environment), **own}, task.prompt, task.timeout_s)
     outcome = read_events(ended.output.splitlines())
-    error = f"No answer within {task.timeout_s:.0f} s." if ended.timed_out else outcome.error
-    return TaskOutcome(
-        exit_code=ended.exit_code if ended.exit_code != 0 or not error else 1,
-        text=outcome.reply,
-        timed_out=ended.timed_out,
-        log=ended.log,
-        details={
-            "error": error,
-            "response_ids": list(outcome.response_ids),
-            "input_tokens": outcome.input_tokens,
-            "output_tokens": outcome.output_tokens,
-        },
-    )
+    details: JSONObject = {
+        "response_ids": list(outcome.response_ids),
+        "input_tokens": outcome.input_tokens,
+        "output_tokens": outcome.output_tokens,
+    }
+    return task_outcome(task, ended, outcome.reply, outcome.error, details)

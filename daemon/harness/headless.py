@@ -14,6 +14,9 @@ from typing import IO, Final
 
 import psutil
 
+from daemon.harness.adapter import HeadlessTask, TaskOutcome
+from daemon.records import JSONObject
+
 _LOG_CHARACTERS: Final = 20_000
 _OUTPUT_BYTES: Final = 64 << 20
 """An agent that writes more than this on stdout has lost its way; what is read of it ends here."""
@@ -55,6 +58,13 @@ def run_to_end(command: Sequence[str], cwd: Path, environment: Mapping[str, str]
         finally:
             _end(process)
         return Ended(process.returncode, _text(output), _text(log)[-_LOG_CHARACTERS:], timed_out)
+
+
+def task_outcome(task: HeadlessTask, ended: Ended, reply: str, error: str, details: JSONObject) -> TaskOutcome:
+    """What became of a task: agents end with exit code 0 whatever they say of it, so an `error` that they told of makes it 1."""
+    error = f"No answer within {task.timeout_s:.0f} s." if ended.timed_out else error
+    exit_code = ended.exit_code if ended.exit_code != 0 or not error else 1
+    return TaskOutcome(exit_code, reply, ended.timed_out, ended.log, {"error": error, **details})
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
