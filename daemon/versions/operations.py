@@ -81,11 +81,18 @@ def promote(repository: Repository, scenario: str, release_id: str, *, who: str,
         restores=candidate.id,
         summary=manifest.evaluation,
         evaluation=candidate.evaluation,
-        verdict=f"promoted by {who or 'a person'}; the gate had said: {manifest.verdict}" if manifest.verdict else "",
+        verdict=f"promoted by {who or 'a person'}; {_said(candidate)}" if manifest.verdict else "",
         who=who,
         promotes=candidate.commit_id,
         mutations=said.mutations if said is not None else (),
     )
+
+
+def _said(candidate: Release) -> str:
+    verdict = candidate.manifest.verdict
+    if candidate.manifest.operation is Operation.PROPOSAL:  # no gate was asked
+        return f"it was {verdict.removeprefix('held: ')}"
+    return f"the gate had said: {verdict}"
 
 
 def aged(repository: Repository, scenario: str, release_id: str, *, expected_head: str | None = None) -> Replay | None:

@@ -68,7 +68,12 @@ async def test_it_waits_as_a_held_candidate_that_only_the_owner_lets_serve(tmp_p
             "reason": "The same waits already, as r3.",
         }
 
-        assert (await daemon.owner.post(f"{BASE}/promote", json={"release_id": "r3"})).status_code == 200
+        promoted = await daemon.owner.post(f"{BASE}/promote", json={"release_id": "r3"})
+        assert (
+            promoted.status_code == 200
+            and "; it was proposed by " in promoted.json()["verdict"]
+            and "gate" not in promoted.json()["verdict"]
+        )
         files = (await daemon.client.get("/reef/harness")).json()["files"]
         assert files["AGENTS.md"] == "- a rule\n\n## testing\n\n- Run make test.\n" and set(files) == {"AGENTS.md", "prompts/fix.md"}
         assert (await daemon.client.get(PATH)).json() == {"proposals": []}

@@ -158,6 +158,21 @@ async def test_undo_and_promote_send_the_head_that_was_seen() -> None:
         assert daemon.bodies("POST", f"{BASE}/promote") == [{"release_id": "r15", "expected_head": "r16"}]
 
 
+async def test_an_aged_proposal_is_put_on_what_serves_and_no_gate_is_quoted() -> None:
+    daemon = _daemon()
+    verdict = "held: proposed by an agent in ses_1, and not evaluated"
+    proposal = item(16, "+1 rule", 0, "proposal", state="held", aged=True, verdict=verdict, parent_release_id="r12")
+    listed = daemon.answers[f"{BASE}/releases"]
+    assert isinstance(listed, dict) and isinstance(listed["releases"], list)
+    daemon.answers[f"{BASE}/releases"] = page([proposal, *listed["releases"]])
+    daemon.answers[f"{BASE}/releases/r16"] = proposal
+    async with opened(daemon) as pilot:
+        await _select(pilot, "r16")
+        await pilot.press("p")
+        shown = await until(pilot, "r17 will serve r14's content with what r16 changes: +1")
+        assert "It was proposed by an agent in ses_1, and not evaluated." in shown and "gate" not in shown
+
+
 async def test_an_aged_candidate_is_evaluated_again_and_followed_to_the_verdict() -> None:
     run: JSONObject = {"run_id": "run_9", "status": "running"}
     events = f"{BASE}/runs/run_9/events"

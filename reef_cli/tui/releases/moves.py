@@ -82,14 +82,19 @@ class Moves:
         if target.state is State.REJECTED:
             raise Conflict(f"{target.id} was rejected; its weights are not kept.", "Learn again: reef evolve")
         body: JSONObject = {"release_id": target.id}
-        if target.aged:
+        proposed = target.operation == "proposal"
+        if target.aged and not proposed:
             effects = [
                 f"{target.id} was compared with {target.parent}; {head.id} serves now.",
                 f"Its change is put on {head.id} and evaluated there: it serves only if the gate lets it.",
             ]
             return Move(f"Promote {target.id}", effects, "Evaluate", head.id, "promote", body)
-        effects = [f"{self._chain.next_id} will serve {target.id}'s content: {await self._difference(head.id, target.id)}."]
-        effects += [f"The gate had said: {target.verdict}."] if target.verdict else []
+        content = f"{head.id}'s content with what {target.id} changes: {target.change}"
+        if not target.aged:
+            content = f"{target.id}'s content: {await self._difference(head.id, target.id)}"
+        effects = [f"{self._chain.next_id} will serve {content}."]
+        said = f"It was {target.verdict.removeprefix('held: ')}." if proposed else f"The gate had said: {target.verdict}."
+        effects += [said] if target.verdict else []
         return Move(f"Promote {target.id}", [*effects, *await self._after(head)], "Promote", head.id, "promote", body)
 
     async def dismiss(self, target: Release) -> Move:
