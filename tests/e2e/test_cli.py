@@ -96,7 +96,7 @@ def test_the_first_release_is_listed_and_shown(shell: Shell) -> None:
     assert "r1" in shell("show", "r1")
     assert shell("show", "head").startswith("r1 · ● serving")
     assert "same content" in shell("diff", "r1", "head")
-    assert "No release of 'default' holds these words." in shell("why", "use tabs")
+    assert "No release of 'default' holds these words." in shell("why", "use tabs", code=1)
     page = shell.home.root / "r1.html"
     assert str(page) in shell("explain", "r1", "-o", str(page)) and "the base model" in page.read_text()
     shell("show", "r999", code=1)
