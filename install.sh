@@ -242,8 +242,7 @@ case $VERB in
         check "format" ruff format --check .
         check "types" mypy
         check "imports" lint-imports
-        workers=$("$VENV/bin/python" -c 'import os; print(min(8, 2 * (os.cpu_count() or 1)))')  # tests wait as long as they compute
-        check "tests" pytest -q -n "$workers" --dist loadfile -m "not e2e and not long"
+        check "tests" pytest -q -n auto --maxprocesses 8 --dist loadfile -m "not e2e and not long"
         again="Its words are above; run it again alone with .venv/bin on your PATH."
         [ -z "$FAILED" ] || fail "failed: ${FAILED#; }" "$again"
         # shellcheck disable=SC2086  # empty or one word
