@@ -39,6 +39,19 @@ OWN_FILES = {
 CACHES = (".npm", ".cache")
 """Below the user's home, and nobody's loss."""
 
+START_S = 60.0  # of a machine that has much else to do
+FIRST = {
+    "AGENTS.md": "- Always say please.\n",
+    "skills/old/SKILL.md": "---\nname: old\ndescription: The skill of old days.\n---\nOld.\n",
+    "commands/ship.md": "---\ndescription: Ship it\n---\nShip $ARGUMENTS as before.\n",
+}
+"""A harness with rules, a skill and a command, as a test's first release."""
+SECOND = {
+    "AGENTS.md": "- Always say please.\n- Never guess a colour.\n- Read the notes first.\n",
+    "commands/ship.md": "---\ndescription: Ship it\n---\nShip $ARGUMENTS in the new way.\n",
+}
+"""What replaces it: more rules, the skill gone, the command reworded."""
+
 
 class RealAgent:
     """`reef("update", …)` types a command, `task(…)` plays a prompt, `shown()` is what the model was shown last."""

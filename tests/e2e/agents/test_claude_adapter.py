@@ -15,21 +15,11 @@ from typing import Any
 import pytest
 
 from tests.e2e.agents.installed import MARKS, Agents
-from tests.e2e.agents.real import OWN_FILES, RealAgent, real_agent, slow
+from tests.e2e.agents.real import FIRST, OWN_FILES, SECOND, START_S, RealAgent, real_agent, slow
 from tests.e2e.agents.scripted import Body, Reply
 from tests.e2e.terminal import Terminal
 
 pytestmark = MARKS
-START_S = 60.0  # of a machine that has much else to do
-FIRST = {
-    "AGENTS.md": "- Always say please.\n",
-    "skills/old/SKILL.md": "---\nname: old\ndescription: The skill of old days.\n---\nOld.\n",
-    "commands/ship.md": "---\ndescription: Ship it\n---\nShip $ARGUMENTS as before.\n",
-}
-SECOND = {
-    "AGENTS.md": "- Always say please.\n- Never guess a colour.\n- Read the notes first.\n",
-    "commands/ship.md": "---\ndescription: Ship it\n---\nShip $ARGUMENTS in the new way.\n",
-}
 
 
 @pytest.fixture(scope="module")
